@@ -1,0 +1,46 @@
+"""The typer application and the one place that turns errors into exit statuses."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+app = typer.Typer(
+    name="oretro",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Retrofit a frozen TabPFN regressor with O-closed attention and measure what that does.",
+)
+
+
+def _expected_errors() -> tuple[type[Exception], ...]:
+    """Errors whose message is meant for the user; looked up late so that --help stays fast."""
+    from experiments.errors import ExperimentError
+
+    retrofit_errors = sys.modules.get("retrofit.errors")
+    if retrofit_errors is None:
+        return (ExperimentError,)
+    return (ExperimentError, retrofit_errors.RetrofitError)
+
+
+def main() -> None:
+    """Run the command line and exit with the status that the module docstring defines."""
+    try:
+        status = app(standalone_mode=False)
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        sys.exit(130)
+    except typer.Exit as exit_:
+        sys.exit(exit_.exit_code)
+    except Exception as error:
+        usage = getattr(error, "exit_code", None)
+        if usage is not None and hasattr(error, "show"):
+            error.show()
+            sys.exit(usage)
+        if isinstance(error, _expected_errors()):
+            typer.echo(f"error: {error}", err=True)
+            sys.exit(2)
+        raise
+    sys.exit(status or 0)

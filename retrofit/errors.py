@@ -1,0 +1,47 @@
+"""Errors of the library. Each message says what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+
+class RetrofitError(Exception):
+    """Base of every error that ``retrofit`` raises on purpose."""
+
+
+class HostNotFoundError(RetrofitError, FileNotFoundError):
+    """A host name or path does not lead to a checkpoint on this machine."""
+
+
+class UnsupportedHostError(RetrofitError, ValueError):
+    """The host is not a model that this version of oretro can patch."""
+
+
+class SiteMismatchError(UnsupportedHostError):
+    """The host's sites differ from its generation's site map."""
+
+
+class AlreadyPatchedError(RetrofitError, ValueError):
+    """The host already carries O-closed blocks."""
+
+
+class TrainingModeError(RetrofitError, ValueError):
+    """The host, or a part of it, is in training mode."""
+
+
+class CalibrationError(RetrofitError, ValueError):
+    """tau cannot be set from the calibration tables."""
+
+
+class CheckpointError(RetrofitError, ValueError):
+    """A checkpoint file is damaged, foreign, or not what it claims to be."""
+
+
+class UnsupportedModeError(RetrofitError, NotImplementedError):
+    """A mode of the host that a patched model does not support."""
+
+
+class KernelError(RetrofitError, ValueError):
+    """A kernel was asked for that cannot serve the request."""
+
+
+class NonFiniteOutputError(RetrofitError, ArithmeticError):
+    """A patched module emitted NaN or infinity."""
