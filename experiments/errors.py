@@ -25,3 +25,23 @@ class ResultsError(ExperimentError):
 
 class CaseError(ExperimentError):
     """One case cannot be scored; the others are unaffected."""
+
+
+class PriorError(ExperimentError, ValueError):
+    """The prior cannot draw a usable task."""
+
+
+class TrainingError(ExperimentError):
+    """A training run cannot start, go on, or be resumed."""
+
+
+class FolderInUseError(ResultsError):
+    """Another process is writing to the results folder."""
+
+
+class UnsupportedTabPFNError(ExperimentError):
+    """The installed tabpfn does not have the internals that a shared fit relies on."""
+
+
+class NonFinitePredictionError(CaseError, ArithmeticError):
+    """A prediction holds NaN or infinity, so no score can be made of it."""

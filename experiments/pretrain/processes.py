@@ -1,0 +1,144 @@
+"""Data-parallel processes: how they find each other, average gradients and notice a loss."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+import torch.distributed as dist
+
+from experiments.errors import TrainingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from experiments.pretrain.config import PretrainConfig
+
+_TIMEOUT = timedelta(minutes=10)
+
+
+class Link:
+    """One process's view of the group; a group of one needs no communication."""
+
+    def __init__(self, rank: int = 0, processes: int = 1):
+        self.rank = rank
+        self.processes = processes
+
+    def average(self, tensor: torch.Tensor) -> None:
+        """Replace ``tensor`` by its mean over the processes, in place."""
+        if self.processes > 1:
+            self._exchange(lambda: dist.all_reduce(tensor))
+            tensor.div_(self.processes)
+
+    def tell(self, numbers: torch.Tensor) -> None:
+        """Overwrite ``numbers`` in every process by those of process 0, in place."""
+        if self.processes > 1:
+            self._exchange(lambda: dist.broadcast(numbers, src=0))
+
+    def _exchange(self, operation: Callable[[], object]) -> None:
+        try:
+            operation()
+        except RuntimeError as error:
+            raise TrainingError(
+                f"process {self.rank} lost contact with the others ({error}). "
+                "Run the same command again: it goes on from the last checkpoint."
+            ) from error
+
+
+@contextmanager
+def _limited_threads(threads: int) -> Iterator[None]:
+    """Give torch, BLAS and OpenMP ``threads`` threads each, then what they had before."""
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with threadpool_limits(threads):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def _joined(rank: int, processes: int, meeting_point: str) -> Iterator[Link]:
+    if processes == 1:
+        yield Link()
+        return
+    dist.init_process_group(
+        "gloo",
+        init_method=Path(meeting_point).as_uri(),
+        rank=rank,
+        world_size=processes,
+        timeout=_TIMEOUT,
+    )
+    try:
+        yield Link(rank, processes)
+    finally:
+        dist.destroy_process_group()
+
+
+def _follow(
+    body: Callable[[PretrainConfig, Path, Link], object],
+    config: PretrainConfig,
+    folder: Path,
+    rank: int,
+    meeting_point: str,
+) -> None:
+    """Run ``body`` in a process other than the first; that one alone reports and saves."""
+    # Ctrl-C reaches the whole group: the first process decides and tells the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with (
+            _limited_threads(config.threads),
+            _joined(rank, config.processes, meeting_point) as link,
+        ):
+            body(config, folder, link)
+    except TrainingError as error:
+        print(f"process {rank}: {error}", file=sys.stderr)
+        # A half-closed group can hang in its own clean-up; nothing here needs any.
+        os._exit(1)
+
+
+def run_in_parallel(
+    body: Callable[[PretrainConfig, Path, Link], object],
+    lead: Callable[[Link], None],
+    config: PretrainConfig,
+    folder: Path,
+) -> None:
+    """Run ``lead`` here and ``body(config, folder, link)`` in ``processes - 1`` new processes.
+
+    ``body`` must be importable by name. Raises ``TrainingError`` when a process is lost. A process
+    that outlives the first one ends at its next exchange.
+    """
+    spawn = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory(prefix="oretro-") as scratch:
+        meeting_point = str(Path(scratch) / "meeting")
+        followers = [
+            spawn.Process(
+                target=_follow, args=(body, config, folder, rank, meeting_point), daemon=True
+            )
+            for rank in range(1, config.processes)
+        ]
+        for follower in followers:
+            follower.start()
+        try:
+            with (
+                _limited_threads(config.threads),
+                _joined(0, config.processes, meeting_point) as link,
+            ):
+                lead(link)
+            for follower in followers:
+                follower.join(timeout=60)
+        finally:
+            for follower in followers:
+                if follower.is_alive():
+                    follower.terminate()
+                    follower.join()
