@@ -56,7 +56,7 @@ class Checkpoint:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint without unpickling objects. Raises ``TrainingError`` when it is unusable."""
+    """Read a checkpoint without unpickling objects. Raises ``TrainingError`` if it is unusable."""
     try:
         raw = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from pathlib import Path  # noqa: TC003  (pydantic reads annotations when the class is made)
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from experiments.errors import ConfigError
 from experiments.prior import PriorConfig
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Range = tuple[int, int]
 
@@ -54,7 +52,7 @@ class Phase(_Strict):
 
 
 class DataConfig(_Strict):
-    """The stream of tasks. A step holds, per process, about ``cells`` cells of equal-sized tasks."""
+    """The stream of tasks. A step holds about ``cells`` cells of equal-sized tasks per process."""
 
     cells: int = Field(default=24_000, ge=100)
     max_tasks: int = Field(default=16, ge=1)
@@ -107,7 +105,7 @@ Budget = Annotated[StepBudget | WallClockBudget | ReplayBudget, Field(discrimina
 
 
 class ValidationConfig(_Strict):
-    """Synthetic validation tasks: ``tasks`` of every ``[rows, columns]``, from a seed of their own."""
+    """Synthetic validation tasks: ``tasks`` of every ``[rows, columns]``, from their own seed."""
 
     seed: int = Field(default=9_001, ge=0)
     shapes: tuple[Range, ...] = ((128, 4), (256, 8), (512, 12))
