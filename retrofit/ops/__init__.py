@@ -1,0 +1,52 @@
+"""O-closed operators: maths only, in torch only, for any model.
+
+``presence`` says how much of a token is there. ``oattention`` is the function, ``OAttention`` the
+module with projections. The others keep what ordinary layers break: a NULL token stays NULL and
+moves nothing. Each formula stands in the file named after it.
+"""
+
+from __future__ import annotations
+
+from retrofit.ops.attention_layer import OAttention, OAttentionConfig
+from retrofit.ops.dispatch import (
+    BACKENDS,
+    AttentionRequest,
+    Backend,
+    EpsMode,
+    KernelChoice,
+    choose_kernel,
+)
+from retrofit.ops.errors import KernelUnavailableError, OperatorError, ShapeError
+from retrofit.ops.ffn import OFFN
+from retrofit.ops.functional import oattention
+from retrofit.ops.inject import OInject
+from retrofit.ops.norm import ONorm
+from retrofit.ops.presence import Tau, presence
+from retrofit.ops.recorder import record_kernels
+from retrofit.ops.standardize import OStandardize
+from retrofit.ops.transformer import OTransformer, OTransformerBlock, OTransformerConfig
+
+__all__ = [
+    "BACKENDS",
+    "OFFN",
+    "AttentionRequest",
+    "Backend",
+    "EpsMode",
+    "KernelChoice",
+    "KernelUnavailableError",
+    "OAttention",
+    "OAttentionConfig",
+    "OInject",
+    "ONorm",
+    "OStandardize",
+    "OTransformer",
+    "OTransformerBlock",
+    "OTransformerConfig",
+    "OperatorError",
+    "ShapeError",
+    "Tau",
+    "choose_kernel",
+    "oattention",
+    "presence",
+    "record_kernels",
+]

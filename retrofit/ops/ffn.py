@@ -1,0 +1,39 @@
+"""OFFN: a feed-forward update that leaves NULL tokens NULL.
+
+    OFFN(h) = h + p(h) * ffn(norm(h))
+
+Source: H. Gong, "From Attention Masks to Inert Zero-Vector Tokens: OAttention and O-Closure for
+Token Dynamics", arXiv 2608.21174, 2026 (OFFN).
+Shapes: ``...`` any leading axes, E model width.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from retrofit.ops.presence import check_tau, presence
+
+
+class OFFN(nn.Module):
+    """Gate a residual feed-forward update by the presence of the carrier it is added to."""
+
+    def __init__(self, ffn: nn.Module, tau: float, norm: nn.Module | None = None) -> None:
+        super().__init__()
+        check_tau(tau)
+        self.ffn = ffn
+        self.norm = norm
+        self.tau = tau
+
+    def forward(self, h: Tensor, p: Tensor | None = None) -> Tensor:
+        """Return ``h + p * ffn(norm(h))``, (..., E) -> (..., E), in the dtype of ``h``.
+
+        ``p``, (...), is the presence of ``h`` where the caller has it already; it is never taken
+        from the normalised input.
+        """
+        p = presence(h, self.tau) if p is None else p
+        update: Tensor = self.ffn(h if self.norm is None else self.norm(h))
+        return h + (p.unsqueeze(-1) * update).to(h.dtype)
+
+    def extra_repr(self) -> str:
+        """Show tau beside the wrapped modules."""
+        return f"tau={self.tau:g}"

@@ -1,0 +1,39 @@
+"""ONorm: a normalisation that leaves NULL tokens NULL.
+
+    ONorm(h) = p(h) * norm(h)
+
+An affine norm maps the zero vector to its bias; the factor p undoes that and nothing else.
+
+Source: H. Gong, "From Attention Masks to Inert Zero-Vector Tokens: OAttention and O-Closure for
+Token Dynamics", arXiv 2608.21174, 2026 (ONorm).
+Shapes: ``...`` any leading axes, E model width.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from retrofit.ops.presence import check_tau, presence
+
+
+class ONorm(nn.Module):
+    """Gate any token-wise norm by the presence of its own input."""
+
+    def __init__(self, norm: nn.Module, tau: float) -> None:
+        super().__init__()
+        check_tau(tau)
+        self.norm = norm
+        self.tau = tau
+
+    def forward(self, h: Tensor, p: Tensor | None = None) -> Tensor:
+        """Return ``p * norm(h)``, (..., E) -> (..., E), in the norm's dtype.
+
+        ``p``, (...), is the presence of ``h`` where the caller has it already.
+        """
+        p = presence(h, self.tau) if p is None else p
+        x: Tensor = self.norm(h)
+        return (p.unsqueeze(-1) * x).to(x.dtype)
+
+    def extra_repr(self) -> str:
+        """Show tau beside the wrapped norm."""
+        return f"tau={self.tau:g}"
