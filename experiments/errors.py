@@ -45,3 +45,7 @@ class UnsupportedTabPFNError(ExperimentError):
 
 class NonFinitePredictionError(CaseError, ArithmeticError):
     """A prediction holds NaN or infinity, so no score can be made of it."""
+
+
+class InterruptedWriteError(ResultsError):
+    """A result could not be written in the middle of a sweep; earlier ones are safe."""

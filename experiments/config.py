@@ -1,0 +1,170 @@
+"""What a sweep does: one frozen model, filled from options, a YAML file and defaults, in one place.
+
+Options beat the file, the file beats the defaults.
+"""
+
+from __future__ import annotations
+
+import difflib
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from experiments.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VariantName = Literal["stock", "oa", "full"]
+DEFAULT_CONFIG = "packaged18"
+
+
+class SweepConfig(BaseModel):
+    """Everything that decides which numbers a sweep yields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    suite: str = Field(min_length=1)
+    """Name of the comparison; the first column of every table."""
+    host: str = "mini"
+    """``mini``, an official name, or a path to a checkpoint."""
+    variants: tuple[VariantName, ...] = ("stock", "oa", "full")
+    datasets: tuple[str, ...] = Field(min_length=1)
+    """Names, or ``SOURCE:NAME`` where two sources share one."""
+    seeds: tuple[int, ...] = Field(min_length=1)
+    """Each seed draws a split and seeds tabpfn's ensemble."""
+    limit: int | None = Field(default=None, ge=1)
+    """Run the first so many cases only."""
+    test_fraction: float = Field(default=0.3, gt=0, lt=1)
+    n_estimators: int = Field(default=8, ge=1)
+    device: str = "cpu"
+    threads: int | None = Field(default=None, ge=1)
+    """Threads of torch; None leaves torch's own choice."""
+    target_presence: float = Field(default=0.999, gt=0, lt=1)
+    """Presence of the smallest legitimate carriers, from which tau is calibrated."""
+    tau: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """One tau for all sites in place of the calibration."""
+    timing_repeats: int = Field(default=1, ge=1)
+    """Timed predictions per case and variant; their median is reported."""
+    noise_floor: bool = True
+    """Also score stock against itself: repeated, and through other kernels on one thread."""
+    baselines: bool = False
+    """Also score scikit-learn's Ridge, kNN, random forest and gradient boosting."""
+    equivalence_margin_pct: float = Field(default=0.5, gt=0)
+    """Margin of the equivalence test, in percent of stock's RMSE."""
+
+    @field_validator("datasets", "seeds", "variants")
+    @classmethod
+    def _no_repeats(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        repeated = sorted({str(value) for value in values if values.count(value) > 1})
+        if repeated:
+            raise ValueError(f"{', '.join(repeated)} is listed more than once")
+        return values
+
+    @field_validator("seeds")
+    @classmethod
+    def _seeds_fit_numpy(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        for seed in seeds:
+            if not 0 <= seed < 2**32:
+                raise ValueError(f"seed {seed} is not between 0 and 4294967295")
+        return seeds
+
+    @field_validator("variants")
+    @classmethod
+    def _stock_is_there(cls, variants: tuple[str, ...]) -> tuple[str, ...]:
+        if "stock" not in variants:
+            raise ValueError("must contain 'stock': every change is measured against it")
+        return variants
+
+
+def load_config(source: str | Path, options: Mapping[str, Any] | None = None) -> SweepConfig:
+    """Read a configuration by path or built-in name and lay ``options`` over it.
+
+    Options that are None count as not given.
+
+    Raises:
+        ConfigError: no such file, not YAML, an unknown field or a value out of range; the message
+            names the file (or the option) and the field.
+    """
+    path = find_config(source)
+    fields = _read_yaml(path)
+    given = {key: value for key, value in (options or {}).items() if value is not None}
+    try:
+        return SweepConfig(**{**fields, **given})
+    except ValidationError as error:
+        raise ConfigError(_explain(error, path, given)) from None
+
+
+def find_config(source: str | Path) -> Path:
+    """Return the path of a configuration file, given as a path or as a built-in name.
+
+    Raises:
+        ConfigError: neither; the message lists the built-in names.
+    """
+    path = Path(source)
+    if path.is_file():
+        return path
+    built_in = builtin_configs()
+    if str(source) in built_in:
+        return built_in[str(source)]
+    near = difflib.get_close_matches(str(source), built_in, n=3)
+    hint = f"did you mean {', '.join(near)}?" if near else f"built in: {', '.join(built_in)}"
+    raise ConfigError(f"no configuration file at '{path}' ({path.absolute()}); {hint}")
+
+
+def builtin_configs() -> dict[str, Path]:
+    """Sweep configurations that come with oretro, by name."""
+    folder = _config_folder()
+    paths = sorted(folder.glob("*.yaml"), key=lambda path: path.name)
+    return {path.stem: path for path in paths if "suite" in _read_yaml(path)}
+
+
+def _config_folder() -> Path:
+    checkout = Path(__file__).parent.parent
+    if (checkout / "pyproject.toml").is_file():
+        return checkout / "configs"
+    return Path(str(resources.files("experiments"))) / "configs"
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML without its silent trap: of two equal keys, plain YAML keeps the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=deep) for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                line = node.start_mark.line + 1
+                raise yaml.YAMLError(f"field '{key}' stands twice in the mapping at line {line}")
+        return super().construct_mapping(node, deep=deep)
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        with path.open(encoding="utf-8") as file:
+            content = yaml.load(file, Loader=_StrictLoader)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not valid YAML: {error}") from None
+    if not isinstance(content, dict):
+        found = "nothing" if content is None else type(content).__name__
+        raise ConfigError(f"{path}: expected fields with values, found {found}")
+    return content
+
+
+def _explain(error: ValidationError, path: Path, options: Mapping[str, Any]) -> str:
+    lines = []
+    for fault in error.errors():
+        field = ".".join(str(part) for part in fault["loc"])
+        origin = "option" if fault["loc"] and fault["loc"][0] in options else str(path)
+        message = fault["msg"].removeprefix("Value error, ")
+        if fault["type"] == "extra_forbidden":
+            near = difflib.get_close_matches(field, SweepConfig.model_fields, n=1)
+            message = f"unknown field; did you mean '{near[0]}'?" if near else "unknown field"
+        elif fault["type"] not in ("missing", "value_error"):
+            message += f" (got {fault['input']!r})"
+        lines.append(f"{origin}: {field}: {message}" if field else f"{origin}: {message}")
+    return "\n".join(lines)

@@ -1,0 +1,133 @@
+"""The one form in which every data set reaches an experiment."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from experiments.data.normalise import normalise_feature, normalise_target
+from experiments.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_HASH_FORMAT = b"oretro-table-1"
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A normalised regression table of R rows and C feature columns."""
+
+    name: str
+    X: pd.DataFrame
+    """(R, C): float64 columns, or unordered categories of strings; missing cells stay missing."""
+    y: np.ndarray
+    """(R,) float64, finite, read-only."""
+    target: str
+    licence: str
+    source: str
+    dropped_rows: int = 0
+    """Rows left out because their target was missing."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the results should know about this table, one sentence each."""
+
+    @property
+    def categorical(self) -> tuple[str, ...]:
+        """Names of the category columns, in column order."""
+        kinds = zip(self.X.columns, self.X.dtypes, strict=True)
+        return tuple(name for name, dtype in kinds if isinstance(dtype, pd.CategoricalDtype))
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of column names, kinds and values; the same for every file format and pandas."""
+        digest = hashlib.sha256(_HASH_FORMAT)
+        digest.update(np.array(self.X.shape, dtype="<i8").tobytes())
+        for name in self.X.columns:
+            _hash_text(digest, name)
+            column = self.X[name]
+            if isinstance(column.dtype, pd.CategoricalDtype):
+                levels = list(column.cat.categories)
+                digest.update(b"text" + len(levels).to_bytes(8, "little"))
+                for level in levels:
+                    _hash_text(digest, level)
+                digest.update(column.cat.codes.to_numpy().astype("<i8").tobytes())
+            else:
+                digest.update(b"number" + column.to_numpy().astype("<f8").tobytes())
+        _hash_text(digest, self.target)
+        digest.update(self.y.astype("<f8").tobytes())
+        return digest.hexdigest()
+
+
+def _hash_text(digest: hashlib._Hash, text: str) -> None:
+    raw = text.encode("utf-8", "surrogatepass")
+    digest.update(len(raw).to_bytes(8, "little") + raw)
+
+
+def make_table(
+    frame: pd.DataFrame,
+    *,
+    name: str,
+    target: str,
+    licence: str,
+    source: str,
+    drop: Sequence[str] = (),
+) -> Table:
+    """Normalise a frame into a ``Table``; the frame itself is not changed.
+
+    Rows whose target is missing are left out and counted, before any split is drawn.
+
+    Raises:
+        DataError: the target or a column to drop is not there, two columns share a name, nothing
+            is left to learn from, or a column cannot be used (see ``normalise_feature``).
+    """
+    columns = [str(column) for column in frame.columns]
+    _check_columns(columns, name=name, wanted=[target, *drop])
+    frame = frame.set_axis(columns, axis="columns")
+
+    y = normalise_target(frame[target], table=name)
+    known = ~np.isnan(y)
+    if not known.any():
+        raise DataError(f"table '{name}': no row has a value in the target column '{target}'")
+    features = [column for column in columns if column != target and column not in drop]
+    if not features:
+        raise DataError(f"table '{name}' has no feature column beside the target '{target}'")
+
+    notes: list[str] = []
+    normalised: dict[str, pd.Series] = {}
+    for column in features:
+        normalised[column], note = normalise_feature(frame[column].loc[known], table=name)
+        if note:
+            notes.append(note)
+    dropped = int(len(y) - known.sum())
+    if dropped:
+        notes.append(f"{dropped} row(s) without a target value left out")
+    y = y[known]
+    y.setflags(write=False)
+    return Table(
+        name=name,
+        X=pd.DataFrame(normalised),
+        y=y,
+        target=target,
+        licence=licence,
+        source=source,
+        dropped_rows=dropped,
+        notes=tuple(notes),
+    )
+
+
+def _check_columns(columns: list[str], *, name: str, wanted: Sequence[str]) -> None:
+    repeated = sorted(column for column, count in Counter(columns).items() if count > 1)
+    if repeated:
+        raise DataError(f"table '{name}' has more than one column named {', '.join(repeated)}")
+    for column in wanted:
+        if column not in columns:
+            near = difflib.get_close_matches(column, columns, n=3)
+            hint = f"; did you mean {', '.join(near)}?" if near else ""
+            raise DataError(f"table '{name}' has no column '{column}'{hint}")

@@ -1,0 +1,44 @@
+"""Stock against stock: how much a score moves when nothing but the arithmetic's order changes.
+
+A change of RMSE that is no larger than this says nothing about a patch.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from experiments.config import SweepConfig
+
+REPEAT = "stock@repeat"
+"""The same call twice: anything but zero means that the machine does not repeat itself."""
+OTHER_KERNELS = "stock@other-kernels"
+"""One thread, and matrix products without oneDNN: other kernels, another order of summation."""
+
+
+@contextmanager
+def other_kernels() -> Iterator[None]:
+    """Run the block on one thread and without oneDNN, then put both back."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.backends.mkldnn.flags(enabled=False):
+            yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+RERUNS: dict[str, Callable[[], AbstractContextManager[None]]] = {OTHER_KERNELS: other_kernels}
+
+
+def noise_names(config: SweepConfig) -> tuple[str, ...]:
+    """Noise rows of every case; the other kernels exist on a CPU alone."""
+    if not config.noise_floor:
+        return ()
+    return (REPEAT, OTHER_KERNELS) if config.device == "cpu" else (REPEAT,)

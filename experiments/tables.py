@@ -1,0 +1,89 @@
+"""Writes a results folder's tables: ``deltas.csv``, ``summary.{csv,md}``, ``baselines.{csv,md}``.
+
+Imports neither torch nor tabpfn, so that a table can be made anywhere.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from experiments import markdown
+from experiments.atomic import write_atomic
+from experiments.summary import Summary, summarise_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+DELTA_COLUMNS = (
+    "suite",
+    "dataset",
+    "seed",
+    "variant",
+    "rmse_stock",
+    "rmse_variant",
+    "delta_pct",
+    "note",
+)
+
+
+def write_tables(folder: Path, *, margin_pct: float) -> Summary:
+    """Write every table of a folder from ``cases.csv``, ``noise.csv`` and ``run.json``.
+
+    Raises:
+        ResultsError: ``cases.csv`` is missing or cannot be trusted.
+    """
+    summary = summarise_folder(folder, margin_pct=margin_pct)
+    rows = summary.pairs[list(DELTA_COLUMNS)].itertuples(index=False)
+    _write_csv(folder / "deltas.csv", DELTA_COLUMNS, rows)
+    records = [_summary_record(summary, variant.variant) for variant in summary.variants]
+    header = list(records[0]) if records else ["variant"]
+    _write_csv(folder / "summary.csv", header, (record.values() for record in records))
+    write_atomic(folder / "summary.md", markdown.summary_page(summary))
+    if summary.baselines:
+        _write_csv(
+            folder / "baselines.csv", ("baseline", "dataset", "rmse_ratio"), _ratios(summary)
+        )
+        write_atomic(folder / "baselines.md", markdown.baseline_page(summary))
+    return summary
+
+
+def _summary_record(summary: Summary, name: str) -> dict[str, Any]:
+    """One row of ``summary.csv``: the statistics, the noise floor, and the null radius."""
+    (variant,) = (item for item in summary.variants if item.variant == name)
+    radius = summary.null_radius.get(name)
+    return {
+        **asdict(variant),
+        "noise_mean_abs_pct": max(
+            (floor.mean_abs_pct for floor in summary.noise), default=math.nan
+        ),
+        "noise_largest_pct": max((floor.largest_pct for floor in summary.noise), default=math.nan),
+        "null_radius_median": radius.median if radius else math.nan,
+        "null_radius_max": radius.max if radius else math.nan,
+    }
+
+
+def _ratios(summary: Summary) -> Iterable[Sequence[Any]]:
+    for ratio in summary.baselines:
+        for dataset, value in ratio.by_dataset.items():
+            yield ratio.baseline, dataset, value
+        yield ratio.baseline, "geometric mean", ratio.overall
+
+
+def _write_csv(path: Path, header: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([_cell(value) for value in row] for row in rows)
+    write_atomic(path, buffer.getvalue())
+
+
+def _cell(value: Any) -> str:
+    """Floats in their shortest exact form, NaN as an empty cell."""
+    if isinstance(value, float):
+        return "" if math.isnan(value) else repr(float(value))
+    return str(value)
