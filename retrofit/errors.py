@@ -19,6 +19,10 @@ class SiteMismatchError(UnsupportedHostError):
     """The host's sites differ from its generation's site map."""
 
 
+class VariantError(RetrofitError, ValueError):
+    """A variant or one of its settings is unknown or contradictory."""
+
+
 class AlreadyPatchedError(RetrofitError, ValueError):
     """The host already carries O-closed blocks."""
 

@@ -1,0 +1,36 @@
+"""O-closed retrofits of frozen, pretrained TabPFN regressors.
+
+Importing this package registers the patched architecture with tabpfn, so that tabpfn itself can
+load patched checkpoints.
+"""
+
+from __future__ import annotations
+
+from retrofit import errors, ops
+from retrofit.architecture import register
+from retrofit.calibrate import CalibrationTable
+from retrofit.config import RetrofitConfig
+from retrofit.host import Host, HostDescription
+from retrofit.load import describe_host, load_host, official_names
+from retrofit.patch import Patched, patch
+from retrofit.plan import PatchPlan, plan
+from retrofit.report import PatchReport
+
+register()
+
+__all__ = [
+    "CalibrationTable",
+    "Host",
+    "HostDescription",
+    "PatchPlan",
+    "PatchReport",
+    "Patched",
+    "RetrofitConfig",
+    "describe_host",
+    "errors",
+    "load_host",
+    "official_names",
+    "ops",
+    "patch",
+    "plan",
+]

@@ -1,0 +1,173 @@
+"""tau per stream, from the carriers that a stock host shows on calibration tables.
+
+The smallest legitimate carriers must keep their presence: the first percentile of ``|h|^2`` among
+active tokens gets the target presence t, that is ``tau = q01 * (1 - t) / t``. A median would not
+do: one stream can hold tokens whose squared norms differ a thousandfold.
+
+Shapes: B batch, S receivers, J sources, H heads, D head width, E model width.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from retrofit.clone import frozen_alias
+from retrofit.config import RetrofitConfig, Variant
+from retrofit.errors import CalibrationError
+from retrofit.host import Host
+from retrofit.hosts import v3
+from retrofit.hosts.probe import Probe, probing
+
+QUANTILE = 0.01
+TRAIN_SHARE = 0.7
+ESTIMATORS = 2
+SIGNIFICANT_DIGITS = 4
+"""Digits of tau, so that the last bits of a sum, which a thread count can move, do not."""
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationTable:
+    """One table: features (rows, columns) and targets (rows,); never an evaluation row."""
+
+    name: str
+    X: ArrayLike
+    y: ArrayLike
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a patched host showed while it predicted the calibration tables."""
+
+    squared_norms: dict[str, np.ndarray]
+    """``|h|^2`` of every active token, per stream, in float64."""
+    calls: Counter[str]
+    """How often each site ran."""
+    eps_shares: dict[str, float]
+    """Largest share of attention mass that eps_den took, per attention site."""
+
+
+def synthetic_tables(seed: int = 0) -> list[CalibrationTable]:
+    """Small seeded tables: linear, interacting and stepped targets; heavy tails and gaps."""
+    rng = np.random.default_rng(seed)
+    tables = []
+    for index, (rows, columns) in enumerate([(60, 4), (200, 8), (320, 12)]):
+        X = rng.normal(size=(rows, columns))
+        X[:, 1] = np.exp(X[:, 1])
+        X[:, 2] = rng.integers(0, 5, size=rows)
+        y = X[:, 0] + 0.5 * X[:, 0] * X[:, -1] + (X[:, 2] > 2) + 0.1 * rng.normal(size=rows)
+        X[rng.random(X.shape) < 0.02] = np.nan
+        tables.append(CalibrationTable(f"synthetic-{seed}-{index}", X, y))
+    return tables
+
+
+def survey(host: Host, config: RetrofitConfig, tables: Sequence[CalibrationTable]) -> Survey:
+    """Predict the held-out part of each table with ``host`` patched by ``config``, and watch.
+
+    Runs on the CPU in float32. The host itself is not changed.
+
+    Raises:
+        CalibrationError: there is no table, or one is too small to split.
+    """
+    if not tables:
+        msg = "there are no calibration tables; leave them out to use the built-in synthetic ones"
+        raise CalibrationError(msg)
+    model = frozen_alias(host.model)
+    v3.swap(model, config)
+    watched = dataclasses.replace(host, model=model)
+    watcher = _Watcher(config)
+    for table in tables:
+        X, y = np.asarray(table.X, dtype=float), np.asarray(table.y, dtype=float)
+        train = math.floor(TRAIN_SHARE * len(y))
+        if X.ndim != 2 or len(X) != len(y) or not 2 <= train < len(y):
+            msg = (
+                f"calibration table {table.name!r} has features of shape {X.shape} and "
+                f"{len(y)} targets; it needs one target per row and at least four rows"
+            )
+            raise CalibrationError(msg)
+        regressor = watched.regressor(
+            n_estimators=ESTIMATORS, random_state=0, device="cpu", ignore_pretraining_limits=True
+        )
+        regressor.fit(X[:train], y[:train])
+        with probing(watcher):
+            regressor.predict(X[train:])
+    return watcher.survey()
+
+
+def calibrate(
+    host: Host, variant: Variant, tables: Sequence[CalibrationTable], target_presence: float
+) -> dict[str, float]:
+    """tau per stream, such that the first percentile of its carriers has ``target_presence``.
+
+    Presence is forced to 1 while the carriers are measured, so they are the stock host's own.
+
+    Raises:
+        CalibrationError: a table cannot be used, or a stream showed no active token.
+    """
+    if not 0 < target_presence < 1:
+        msg = f"target_presence is {target_presence}; it must lie strictly between 0 and 1"
+        raise CalibrationError(msg)
+    stock_like = RetrofitConfig(variant=variant, presence="one", tau={}, eps_den=0.0)
+    seen = survey(host, stock_like, tables).squared_norms
+    tau = {}
+    for stream in v3.streams(host.architecture_config, variant):
+        norms = seen.get(stream)
+        if norms is None or not norms.size:
+            msg = (
+                f"stream {stream} showed no active token on the calibration tables, so its tau is "
+                "unknown; give other tables, or a fixed tau"
+            )
+            raise CalibrationError(msg)
+        q01 = float(np.quantile(norms, QUANTILE))
+        exact = q01 * (1 - target_presence) / target_presence
+        tau[stream] = float(f"{exact:.{SIGNIFICANT_DIGITS}g}")
+    return tau
+
+
+@dataclass
+class _Watcher(Probe):
+    config: RetrofitConfig
+    norms: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    calls: Counter[str] = field(default_factory=Counter)
+    shares: dict[str, float] = field(default_factory=dict)
+
+    def carrier(self, stream: str, h: Tensor) -> None:
+        squared = h.detach().double().square().sum(-1).flatten().cpu().numpy()
+        self.norms.setdefault(stream, []).append(squared[squared > 0])
+
+    def visit(self, site: str) -> None:
+        self.calls[site] += 1
+
+    def attention(self, site: str, q_BHSD: Tensor, k_BHJD: Tensor, p_BJ: Tensor) -> None:
+        if self.config.eps_den > 0 and q_BHSD.numel() and k_BHJD.numel():
+            share = _largest_eps_share(q_BHSD, k_BHJD, p_BJ, self.config)
+            self.shares[site] = max(share, self.shares.get(site, 0.0))
+
+    def survey(self) -> Survey:
+        norms = {stream: np.concatenate(parts) for stream, parts in self.norms.items()}
+        return Survey(norms, self.calls, self.shares)
+
+
+def _largest_eps_share(
+    q_BHSD: Tensor, k_BHJD: Tensor, p_BJ: Tensor, config: RetrofitConfig
+) -> float:
+    """Largest ``eps / (eps + sum_j p_j exp(s_ij))`` over receivers and heads."""
+    keys = k_BHJD.repeat_interleave(q_BHSD.shape[1] // k_BHJD.shape[1], dim=1)
+    scores_BHSJ = q_BHSD @ keys.transpose(-1, -2) * q_BHSD.shape[-1] ** -0.5
+    logits_BHSJ = scores_BHSJ.double() + p_BJ.double().log()[:, None, None, :]
+    mass_BHS = logits_BHSJ.logsumexp(-1)
+    if config.eps_mode == "relative":
+        mass_BHS = mass_BHS - logits_BHSJ.amax(-1)
+    # A receiver without any present source has no mass that eps could take.
+    mass_BHS = mass_BHS[torch.isfinite(mass_BHS)]
+    if not mass_BHS.numel():
+        return 0.0
+    return float(torch.sigmoid(math.log(config.eps_den) - mass_BHS).max())

@@ -1,0 +1,54 @@
+"""Digests of tensors and files, by which a checkpoint is recognised and damage is noticed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from retrofit.errors import CheckpointError
+
+
+def tensors_sha256(tensors: Mapping[str, Tensor]) -> str:
+    """sha256 over names, dtypes, shapes and bytes of tensors, whatever their order or device."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().contiguous()
+        header = json.dumps([name, str(tensor.dtype), list(tensor.shape)])
+        digest.update(header.encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def json_sha256(value: Any) -> str:
+    """sha256 of plain JSON data, whatever the order of its keys."""
+    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    """sha256 of a file's bytes."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def require_digest(tensors: Mapping[str, Tensor], expected: str) -> None:
+    """Check tensors against a digest; an empty one asks for nothing.
+
+    Raises:
+        CheckpointError: they differ.
+    """
+    if expected and tensors_sha256(tensors) != expected:
+        msg = (
+            "the weights differ from those that were saved (sha256 mismatch): the file is "
+            "damaged or was edited; copy it again, or patch its host again"
+        )
+        raise CheckpointError(msg)

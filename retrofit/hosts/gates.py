@@ -1,0 +1,98 @@
+"""What an O-twin of a block knows besides the weights, and the gating that all twins share.
+
+Shapes: B batch, S receivers, J sources, H heads, D head width, E model width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from retrofit.config import EpsMode, RetrofitConfig
+from retrofit.hosts.probe import active_probe
+from retrofit.ops import oattention, presence
+
+
+@dataclass(frozen=True)
+class Gates:
+    """Settings of one patched module: plain numbers, so that casting a model cannot round them."""
+
+    name: str
+    """Qualified name of the module inside its host."""
+    full: bool
+    """Whether feed-forward and norms are gated too."""
+    tau: Mapping[str, float] | None
+    """tau by stream of this module; None forces every presence to 1."""
+    eps_den: float
+    eps_mode: EpsMode
+
+    @classmethod
+    def of(cls, config: RetrofitConfig, name: str, streams: tuple[str, ...]) -> Gates:
+        """The part of ``config`` that concerns the module ``name``.
+
+        Raises:
+            KeyError: ``config.tau`` lacks one of the module's streams.
+        """
+        tau = None
+        if config.presence != "one":
+            tau = {stream: config.tau[f"{name}:{stream}"] for stream in streams}
+        return cls(name, config.variant == "full", tau, config.eps_den, config.eps_mode)
+
+    def presence(self, stream: str, h: Tensor) -> Tensor:
+        """Presence (...) of carriers ``h`` (..., E), in float32 or wider."""
+        probe = active_probe()
+        if probe is not None:
+            probe.carrier(f"{self.name}:{stream}", h)
+        if self.tau is None:
+            return torch.ones(
+                h.shape[:-1], dtype=torch.promote_types(h.dtype, torch.float32), device=h.device
+            )
+        return presence(h, self.tau[stream])
+
+    def norm(self, norm: nn.Module, attribute: str, h: Tensor, p: Tensor) -> Tensor:
+        """``p * norm(h)`` for `full`, ``norm(h)`` otherwise."""
+        out: Tensor = norm(h)
+        if not self.full:
+            return out
+        self._visit(attribute)
+        return scale(out, p)
+
+    def feed_forward(self, mlp: nn.Module, norm: nn.Module, attribute: str, h: Tensor) -> Tensor:
+        """The update that OFFN adds to ``h`` (..., E): ``p * mlp(p * norm(h))``, or stock's."""
+        if not self.full:
+            out: Tensor = mlp(norm(h))
+            return out
+        p = self.presence("ffn", h)
+        self._visit("mlp")
+        return scale(mlp(self.norm(norm, attribute, h, p)), p)
+
+    def attend(
+        self, attribute: str, q_BSHD: Tensor, k_BJHD: Tensor, v_BJHD: Tensor, p_BJ: Tensor
+    ) -> Tensor:
+        """OAttention without its receiver gate, which comes after the output projection.
+
+        Returns (B, S, H * D).
+        """
+        q_BHSD, k_BHJD, v_BHJD = (t.transpose(1, 2) for t in (q_BSHD, k_BJHD, v_BJHD))
+        probe = active_probe()
+        if probe is not None:
+            site = f"{self.name}.{attribute}"
+            probe.visit(site)
+            probe.attention(site, q_BHSD, k_BHJD, p_BJ)
+        out_BHSD = oattention(
+            q_BHSD, k_BHJD, v_BHJD, None, p_BJ, eps_den=self.eps_den, eps_mode=self.eps_mode
+        )
+        return out_BHSD.transpose(1, 2).flatten(2)
+
+    def _visit(self, attribute: str) -> None:
+        probe = active_probe()
+        if probe is not None:
+            probe.visit(f"{self.name}.{attribute}" if attribute else self.name)
+
+
+def scale(update: Tensor, p: Tensor) -> Tensor:
+    """``p[..., None] * update`` in the update's own dtype."""
+    return update * p.unsqueeze(-1).to(update.dtype)

@@ -1,0 +1,113 @@
+"""Key/value caches that remember the presence of the rows they were made from.
+
+A cached key no longer shows the carrier it came from, so presence is stored beside it.
+Shapes: B batch, N train rows, H key/value heads, D head width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import torch
+from tabpfn.architectures.kv_cache import (
+    QUANTIZED_KV_DTYPE,
+    KVCache,
+    KVCacheEntry,
+    QuantizedKVCacheEntry,
+)
+from tabpfn.architectures.tabpfn_v3 import TabPFNV3Cache
+from torch import Tensor
+
+
+@dataclass
+class PresentKVCacheEntry(KVCacheEntry):
+    """Keys and values (B, N, H, D) with the presence (B, N) of their rows, never quantised."""
+
+    presence: Tensor | None = None
+
+    def to(self, device: torch.device | str) -> PresentKVCacheEntry:
+        """This entry on another device."""
+        if not self.is_valid():
+            return PresentKVCacheEntry()
+        return PresentKVCacheEntry(**vars(super().to(device)), presence=_moved(self, device))
+
+    def quantize(self, dtype: torch.dtype = QUANTIZED_KV_DTYPE) -> PresentQuantizedKVCacheEntry:
+        """Keys and values quantised to ``dtype``; presence as it is."""
+        return PresentQuantizedKVCacheEntry(**vars(super().quantize(dtype)), presence=self.presence)
+
+    @staticmethod
+    def concatenate(entries: Sequence[KVCacheEntry]) -> PresentKVCacheEntry:
+        """One entry with the batch elements of ``entries`` in order."""
+        joined = KVCacheEntry.concatenate(entries)
+        return PresentKVCacheEntry(**vars(joined), presence=_joined_presence(entries))
+
+
+@dataclass
+class PresentQuantizedKVCacheEntry(QuantizedKVCacheEntry):
+    """A quantised entry with the presence (B, N) of its rows in full precision."""
+
+    presence: Tensor | None = None
+
+    def to(self, device: torch.device | str) -> PresentQuantizedKVCacheEntry:
+        """This entry on another device."""
+        if not self.is_valid():
+            return PresentQuantizedKVCacheEntry()
+        return PresentQuantizedKVCacheEntry(
+            **vars(super().to(device)), presence=_moved(self, device)
+        )
+
+    def dequantize(self, dtype: torch.dtype) -> PresentKVCacheEntry:
+        """Keys and values in ``dtype``; presence as it is."""
+        return PresentKVCacheEntry(**vars(super().dequantize(dtype)), presence=self.presence)
+
+    @staticmethod
+    def concatenate(entries: Sequence[QuantizedKVCacheEntry]) -> PresentQuantizedKVCacheEntry:
+        """One entry with the batch elements of ``entries`` in order."""
+        joined = QuantizedKVCacheEntry.concatenate(entries)
+        return PresentQuantizedKVCacheEntry(**vars(joined), presence=_joined_presence(entries))
+
+
+@dataclass
+class PresentV3Cache(TabPFNV3Cache):
+    """The cache of a patched v3 host: every key/value entry carries presence."""
+
+    @classmethod
+    def of(cls, cache: TabPFNV3Cache) -> PresentV3Cache:
+        """The same content as ``cache``, whose entries carry presence already."""
+        return cls(**{field.name: getattr(cache, field.name) for field in fields(cache)})
+
+    def to(self, device: torch.device | str) -> PresentV3Cache:
+        """This cache on another device."""
+        return self.of(super().to(device))
+
+    def quantize(self, dtype: torch.dtype = QUANTIZED_KV_DTYPE) -> PresentV3Cache:
+        """This cache with quantised keys and values."""
+        return self.of(super().quantize(dtype))
+
+    @classmethod
+    def concatenate(cls, caches: Sequence[KVCache]) -> PresentV3Cache:
+        """One cache with the batch elements of ``caches`` in order; consumes them."""
+        return cls.of(super().concatenate(caches))
+
+    @staticmethod
+    def _consume_and_concatenate_layers(
+        caches: Sequence[KVCache],
+    ) -> dict[int, KVCacheEntry | QuantizedKVCacheEntry]:
+        # Upstream joins layers through its own entry classes by name, which drop presence.
+        joined = {}
+        for layer in list(caches[0].kv):
+            entries = [cache.kv.pop(layer) for cache in caches]
+            joined[layer] = type(entries[0]).concatenate(entries)
+        return joined
+
+
+def _moved(
+    entry: PresentKVCacheEntry | PresentQuantizedKVCacheEntry, device: torch.device | str
+) -> Tensor:
+    assert entry.presence is not None
+    return entry.presence.to(device)
+
+
+def _joined_presence(entries: Sequence[KVCacheEntry | QuantizedKVCacheEntry]) -> Tensor:
+    return torch.cat([entry.presence for entry in entries])

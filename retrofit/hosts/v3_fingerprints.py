@@ -1,0 +1,41 @@
+"""Fingerprints of the upstream methods that the v3 twins override or rely on.
+
+Checked against: tabpfn 9.2.0.
+"""
+
+from __future__ import annotations
+
+_V3 = "tabpfn.architectures.tabpfn_v3"
+_KV = "tabpfn.architectures.kv_cache"
+_CHUNKED = "tabpfn.architectures.shared.chunked_evaluate"
+
+KNOWN: dict[str, frozenset[str]] = {
+    f"{_V3}:CrossAttention.forward": frozenset({"42ab197c731ddac0"}),
+    f"{_V3}:CrossAttentionBlock.forward": frozenset({"980263d95740c709"}),
+    f"{_V3}:Attention.forward": frozenset({"2491fb1a7e4d8d23"}),
+    f"{_V3}:TransformerBlock.forward": frozenset({"e53e541711d10f82"}),
+    f"{_V3}:TransformerBlock.forward_cross": frozenset({"8f1765c8f72897cf"}),
+    f"{_V3}:ICLAttention.forward": frozenset({"8c0385992e8d71fa"}),
+    f"{_V3}:ICLTransformerBlock.forward": frozenset({"e159cf917358f3e1"}),
+    f"{_V3}:SoftmaxScalingMLP.forward": frozenset({"12f0329b5b58c610"}),
+    f"{_V3}:_batched_scaled_dot_product_attention": frozenset({"d49d1bce153f7224"}),
+    f"{_V3}:_DtypeMatchingRMSNorm.forward": frozenset({"64994b4e124d1be4"}),
+    f"{_V3}:RotaryEmbedding.rotate_queries_or_keys": frozenset({"227da7328bf19d8c"}),
+    f"{_V3}:ColumnAggregator.forward": frozenset({"b7f8ae9e7910e6c2"}),
+    f"{_V3}:InducedSelfAttentionBlock._induced_attention": frozenset({"f0aefcce28d08ac6"}),
+    f"{_V3}:TabPFNV3.forward": frozenset({"17c6d59009e47571"}),
+    f"{_V3}:TabPFNV3._process_col_chunk": frozenset({"2b836f87cc6588eb"}),
+    f"{_V3}:TabPFNV3._process_row_chunk": frozenset({"af86319c1aadcb79"}),
+    f"{_V3}:TabPFNV3Cache.to": frozenset({"d65dbc6308813fcc"}),
+    f"{_V3}:TabPFNV3Cache.concatenate": frozenset({"41ed0ff96bdd039f"}),
+    f"{_V3}:TabPFNV3Cache.quantize": frozenset({"4d2055eab460beeb"}),
+    f"{_KV}:KVCacheEntry.to": frozenset({"9f653bc109cba077"}),
+    f"{_KV}:KVCacheEntry.at_storage_dtype": frozenset({"6804749626c6a717"}),
+    f"{_KV}:KVCacheEntry.concatenate": frozenset({"3edcde43fac44bb0"}),
+    f"{_KV}:KVCacheEntry.quantize": frozenset({"a4fd1e713850b55b"}),
+    f"{_KV}:QuantizedKVCacheEntry.to": frozenset({"522c9f29a1fbe146"}),
+    f"{_KV}:QuantizedKVCacheEntry.concatenate": frozenset({"6f9f9b3f69991c22"}),
+    f"{_KV}:QuantizedKVCacheEntry.dequantize": frozenset({"6b536de1bc59b10d"}),
+    f"{_KV}:KVCache._consume_and_concatenate_layers": frozenset({"94f2a1195719dbf2"}),
+    f"{_CHUNKED}:chunked_evaluate_maybe_inplace": frozenset({"dfccd3e278c19a59"}),
+}

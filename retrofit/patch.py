@@ -1,0 +1,268 @@
+"""Plan, check, clone, swap, report: how a stock host becomes a patched one."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from pydantic import TypeAdapter, ValidationError
+from tabpfn.inference_config import InferenceConfig
+from torch import Tensor
+
+from retrofit.architecture import OTabPFNV3Config, patched_config, stock_config
+from retrofit.calibrate import (
+    QUANTILE,
+    CalibrationTable,
+    Survey,
+    calibrate,
+    survey,
+    synthetic_tables,
+)
+from retrofit.checkpoint import PATCHED_ARCHITECTURE, REPORT, write_patched
+from retrofit.clone import frozen_alias, tensors
+from retrofit.config import (
+    DEFAULT_EPS_DEN,
+    DEFAULT_TARGET_PRESENCE,
+    EpsMode,
+    PresenceMode,
+    RetrofitConfig,
+    Variant,
+)
+from retrofit.digest import tensors_sha256
+from retrofit.errors import CheckpointError, VariantError
+from retrofit.host import Host
+from retrofit.hosts import v3
+from retrofit.plan import PatchPlan, plan
+from retrofit.report import EPS_SHARE_WARNING, PatchReport, SiteReport, StreamReport
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Patched(Host):
+    """A host whose attention, or attention, feed-forward and norms, are O-closed.
+
+    ``sha256`` is that of the stock host it was made from.
+    """
+
+    report: PatchReport
+
+    @property
+    def config(self) -> RetrofitConfig:
+        """The settings of the retrofit."""
+        return self.report.config
+
+    @property
+    def variant(self) -> Variant:
+        """`oa` or `full`."""
+        return self.config.variant
+
+    def restore(self) -> Host:
+        """The stock host, its weights bit-identical to those before the patch."""
+        model = frozen_alias(self.model)
+        assert isinstance(model, v3.OTabPFNV3)
+        v3.unswap(model)
+        model.config = stock_config(self.architecture_config)
+        stock = {field.name: getattr(self, field.name) for field in dataclasses.fields(Host)}
+        stock |= {"model": model, "architecture_config": model.config}
+        return Host(**stock)
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write a ``.safetensors`` file that ``load_host`` and tabpfn itself can load.
+
+        Every weight keeps the dtype of the stock file.
+
+        Raises:
+            CheckpointError: the file cannot be written there, or the model was cast to a dtype
+                that cannot hold its weights.
+        """
+        weights = self._stored_tensors()
+        config = dataclasses.replace(self.config, weights_sha256=tensors_sha256(weights))
+        architecture_config = patched_config(stock_config(self.architecture_config), config)
+        fields = {
+            "architecture_name": PATCHED_ARCHITECTURE,
+            "config": TypeAdapter(OTabPFNV3Config).dump_python(architecture_config, mode="json"),
+            "inference_config": TypeAdapter(InferenceConfig).dump_python(
+                self.inference_config, mode="json"
+            ),
+            REPORT: dataclasses.replace(self.report, config=config).to_dict(),
+        }
+        target = Path(path).expanduser()
+        write_patched(target, {**weights, **self.criterion_state}, fields, overwrite=overwrite)
+        return target
+
+    def _stored_tensors(self) -> dict[str, Tensor]:
+        stored = {}
+        for name, tensor in tensors(self.model).items():
+            if name == v3.MARKER:
+                stored[name] = torch.tensor(self.config.format_version)
+                continue
+            source = self.dtypes[name]
+            if torch.promote_types(tensor.dtype, source) != tensor.dtype:
+                msg = (
+                    f"{name} was {source} in the stock host and is {tensor.dtype} now; save the "
+                    "patched host before casting it"
+                )
+                raise CheckpointError(msg)
+            stored[name] = tensor.to(source)
+        return stored
+
+
+def patch(
+    host: Host,
+    variant: Variant,
+    *,
+    tau: float | Mapping[str, float] | None = None,
+    presence: Literal["calibrated", "one"] = "calibrated",
+    target_presence: float = DEFAULT_TARGET_PRESENCE,
+    calibration: Sequence[CalibrationTable] | None = None,
+    eps_den: float = DEFAULT_EPS_DEN,
+    eps_mode: EpsMode = "absolute",
+) -> Patched:
+    """Clone a stock host and swap its sites for their O-twins. The host itself is not changed.
+
+    Args:
+        host: A stock host.
+        variant: ``oa`` or ``full``.
+        tau: Squared carrier norm at which presence is one half, for all streams or by stream;
+            None to calibrate it.
+        presence: ``one`` forces every presence to 1: with ``eps_den=0`` the patched host then
+            equals stock up to rounding, which proves the wiring.
+        target_presence: Presence that calibration gives to the first percentile of each stream.
+        calibration: Tables to calibrate and report on; None for seeded synthetic ones.
+        eps_den: Mass of the attention's value-less extra source.
+        eps_mode: Whether ``eps_den`` is on the raw scale or relative to the largest present term.
+
+    Raises:
+        RetrofitError: the first reason not to patch; nothing was touched.
+        CalibrationError: tau cannot be set from the tables.
+        VariantError: the settings contradict each other or are out of range.
+    """
+    the_plan = plan(host, variant)
+    the_plan.require_no_problem()
+    if tau is not None and presence == "one":
+        msg = "tau has no meaning when presence is forced to 1; give one of the two"
+        raise VariantError(msg)
+
+    tables = synthetic_tables() if calibration is None else list(calibration)
+    mode: PresenceMode = "fixed" if tau is not None else presence
+    taus: dict[str, float] = {}
+    try:
+        if mode == "fixed":
+            taus = _fixed_tau(tau, the_plan.streams)
+        elif mode == "calibrated":
+            taus = calibrate(host, variant, tables, target_presence)
+        config = RetrofitConfig(
+            variant=variant,
+            presence=mode,
+            tau=taus,
+            eps_den=eps_den,
+            eps_mode=eps_mode,
+            target_presence=target_presence if mode == "calibrated" else None,
+            host_name=host.name,
+            host_sha256=host.sha256,
+        )
+    except ValidationError as error:
+        reasons = "; ".join(item["msg"] for item in error.errors())
+        raise VariantError(reasons) from error
+
+    report = _report(host, config, the_plan, survey(host, config, tables), tables)
+    model = frozen_alias(host.model)
+    v3.swap(model, config)
+    fields = {**vars(host), "model": model, "report": report}
+    fields["architecture_config"] = model.config = patched_config(host.architecture_config, config)
+    return Patched(**fields)
+
+
+def _fixed_tau(
+    tau: float | Mapping[str, float] | None, streams: Sequence[str]
+) -> dict[str, float]:
+    if not isinstance(tau, Mapping):
+        assert tau is not None
+        return dict.fromkeys(streams, float(tau))
+    missing, unknown = set(streams) - set(tau), set(tau) - set(streams)
+    if missing or unknown:
+        msg = (
+            f"tau by stream must name exactly the host's {len(streams)} streams; missing: "
+            f"{', '.join(sorted(missing)) or 'none'}; unknown: {', '.join(sorted(unknown)) or 'none'}"
+        )
+        raise VariantError(msg)
+    return {stream: float(tau[stream]) for stream in streams}
+
+
+def _report(
+    host: Host,
+    config: RetrofitConfig,
+    the_plan: PatchPlan,
+    seen: Survey,
+    tables: Sequence[CalibrationTable],
+) -> PatchReport:
+    sites = []
+    for site in the_plan.sites:
+        parameters = list(host.model.get_submodule(site.name).parameters())
+        sites.append(
+            SiteReport(
+                name=site.name,
+                kind=site.kind,
+                class_before=site.stock_class,
+                class_after=site.twin_class,
+                parameters=sum(parameter.numel() for parameter in parameters),
+                dtype=str(parameters[0].dtype) if parameters else "none",
+                device=str(parameters[0].device) if parameters else "none",
+                calls=seen.calls[site.name],
+                eps_share=seen.eps_shares.get(site.name),
+            )
+        )
+    shapes = ", ".join(f"{table.name} {np.shape(table.X)}" for table in tables)
+    return PatchReport(
+        config=config,
+        sites=sites,
+        streams=[_stream(name, config, seen.squared_norms[name]) for name in the_plan.streams],
+        skipped=the_plan.skipped,
+        calibration=shapes,
+        versions={
+            "python": platform.python_version(),
+            **{package: version(package) for package in ("oretro", "tabpfn", "torch")},
+        },
+        warnings=_warnings(sites),
+    )
+
+
+def _stream(name: str, config: RetrofitConfig, squared_norms: np.ndarray) -> StreamReport:
+    q01, middle = (float(q) for q in np.quantile(squared_norms, (QUANTILE, 0.5)))
+    tau = config.tau.get(name)
+    p_min, p_q01, p_median = (
+        1.0 if tau is None else n / (tau + n) for n in (float(squared_norms.min()), q01, middle)
+    )
+    return StreamReport(
+        name=name,
+        tau=tau,
+        tokens=int(squared_norms.size),
+        squared_norm_q01=q01,
+        squared_norm_median=middle,
+        presence_min=p_min,
+        presence_q01=p_q01,
+        presence_median=p_median,
+        null_radius=0.0 if tau is None else (tau / middle) ** 0.5,
+    )
+
+
+def _warnings(sites: Sequence[SiteReport]) -> list[str]:
+    found = [
+        f"{site.name} ran in no forward pass on the calibration tables"
+        for site in sites
+        if not site.calls
+    ]
+    found += [
+        f"eps_den took up to {site.eps_share:.2g} of the attention mass at {site.name}; use a "
+        "smaller eps_den, or eps_mode='relative'"
+        for site in sites
+        if site.eps_share is not None and site.eps_share > EPS_SHARE_WARNING
+    ]
+    return found

@@ -1,0 +1,117 @@
+"""What a patch did to a host: every site, every stream, and what the reader should beware of."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter
+from pydantic.dataclasses import dataclass
+
+from retrofit.config import RetrofitConfig
+from retrofit.hosts.sites import KINDS, SiteKind
+
+EPS_SHARE_WARNING = 1e-3
+"""Share of an attention's mass above which eps_den is no longer negligible (plan, section 6)."""
+
+_FROZEN = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, config=_FROZEN)
+class Spread:
+    """Smallest, median and largest of a set of figures."""
+
+    min: float
+    median: float
+    max: float
+
+    @classmethod
+    def of(cls, values: list[float]) -> Spread:
+        """Spread of at least one value."""
+        return cls(min(values), median(values), max(values))
+
+
+@dataclass(frozen=True, config=_FROZEN)
+class SiteReport:
+    """One replaced site."""
+
+    name: str
+    kind: SiteKind
+    class_before: str
+    class_after: str
+    """Twin class of the block, or of the bare norm, that runs the site."""
+    parameters: int
+    dtype: str
+    device: str
+    calls: int | None = None
+    """How often the site ran while the calibration tables were predicted."""
+    eps_share: float | None = None
+    """Largest share of a receiver's attention mass that eps_den took there."""
+
+
+@dataclass(frozen=True, config=_FROZEN)
+class StreamReport:
+    """The carriers of one stream and the tau that belongs to them."""
+
+    name: str
+    tau: float | None
+    """In units of the squared carrier norm; None when presence is forced to 1."""
+    tokens: int
+    """Active (nonzero) tokens seen on the calibration tables."""
+    squared_norm_q01: float
+    squared_norm_median: float
+    presence_min: float
+    presence_q01: float
+    presence_median: float
+    null_radius: float
+    """Carrier norm at which presence is one half, relative to the stream's median norm."""
+
+
+@dataclass(frozen=True, config=_FROZEN)
+class PatchReport:
+    """The whole retrofit of one host."""
+
+    config: RetrofitConfig
+    sites: list[SiteReport]
+    streams: list[StreamReport]
+    skipped: dict[str, str]
+    """Sites that the variant leaves as they are, with the reason."""
+    calibration: str
+    """Which tables the figures come from."""
+    versions: dict[str, str]
+    """Versions of the packages that the patch was made with."""
+    warnings: list[str]
+
+    @property
+    def counts(self) -> dict[SiteKind, int]:
+        """How many sites of each kind were replaced."""
+        return {kind: sum(site.kind == kind for site in self.sites) for kind in KINDS}
+
+    @property
+    def null_radius(self) -> Spread | None:
+        """Null radius over the streams; None when presence is forced to 1."""
+        radii = [stream.null_radius for stream in self.streams if stream.tau is not None]
+        return Spread.of(radii) if radii else None
+
+    @property
+    def eps_share(self) -> float | None:
+        """Largest share of attention mass that eps_den took anywhere; None if not measured."""
+        shares = [site.eps_share for site in self.sites if site.eps_share is not None]
+        return max(shares) if shares else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        plain: dict[str, Any] = _ADAPTER.dump_python(self, mode="json")
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> PatchReport:
+        """The inverse of ``to_dict``.
+
+        Raises:
+            pydantic.ValidationError: a field is missing, unknown or of the wrong type.
+        """
+        return _ADAPTER.validate_python(plain)
+
+
+_ADAPTER = TypeAdapter(PatchReport)

@@ -1,0 +1,87 @@
+"""Hosts for the tests: the built-in one, and v3 models whose zero-initialised weights are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from tabpfn.architectures import tabpfn_v3
+from tabpfn.architectures.tabpfn_v3 import TabPFNV3
+from tabpfn.constants import ModelVersion
+from tabpfn.inference_config import InferenceConfig
+
+import retrofit
+from retrofit import CalibrationTable, Host
+
+TINY = {
+    "embed_dim": 32,
+    "dist_embed_num_blocks": 2,
+    "dist_embed_num_heads": 4,
+    "dist_embed_num_inducing_points": 8,
+    "feat_agg_num_blocks": 2,
+    "feat_agg_num_heads": 4,
+    "feat_agg_num_cls_tokens": 2,
+    "nlayers": 2,
+    "icl_num_heads": 4,
+    "num_buckets": 100,
+    "max_num_classes": 0,
+}
+
+
+def redrawn_v3(seed: int = 0, **settings: object) -> TabPFNV3:
+    """A v3 regressor in which every weight that starts at zero is drawn: no block is an identity."""
+    torch.manual_seed(seed)
+    config, unknown = tabpfn_v3.parse_config({"num_buckets": 5000, "max_num_classes": 0, **settings})
+    assert not unknown
+    model = tabpfn_v3.get_architecture(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if not parameter.any():
+                fan_in = parameter.shape[-1]
+                parameter.copy_(torch.randn_like(parameter) * fan_in**-0.5)
+    return model
+
+
+def host_of(model: TabPFNV3, name: str = "redrawn") -> Host:
+    inference_config = InferenceConfig.get_default("regression", ModelVersion.V2_5)
+    return Host.from_model(model, inference_config, name=name)
+
+
+@pytest.fixture(scope="session")
+def table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Train features (40, 5), train targets (40,), test features (9, 5)."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(49, 5))
+    X[:, 3] = rng.integers(0, 4, size=49)
+    X[3, 1] = np.nan
+    y = X[:, 0] - np.nan_to_num(X[:, 1]) ** 2 + 0.1 * rng.normal(size=49)
+    return X[:40], y[:40], X[40:]
+
+
+@pytest.fixture(scope="session")
+def calibration(table: tuple[np.ndarray, ...]) -> list[CalibrationTable]:
+    X, y, _ = table
+    return [CalibrationTable("tiny", X[:, :3], y)]
+
+
+@pytest.fixture(scope="session")
+def tiny_host() -> Host:
+    return host_of(redrawn_v3(**TINY), "tiny")
+
+
+@pytest.fixture(scope="session")
+def default_host() -> Host:
+    return host_of(redrawn_v3(), "default")
+
+
+@pytest.fixture(scope="session")
+def mini_host() -> Host:
+    return retrofit.load_host("mini")
+
+
+@pytest.fixture
+def build_host() -> Callable[..., Host]:
+    """Makes a tiny redrawn host with other settings."""
+    return lambda seed=0, **settings: host_of(redrawn_v3(seed, **{**TINY, **settings}), "built")
