@@ -10,7 +10,7 @@ import torch
 
 from experiments.errors import TrainingError
 from experiments.pretrain.config import PretrainConfig
-from experiments.pretrain.files import write_atomically
+from experiments.pretrain.files import fill_atomic
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,7 @@ class Checkpoint:
 
     def save(self, path: Path) -> None:
         """Write the checkpoint atomically; an earlier one is replaced only by a whole one."""
-        write_atomically(path, lambda draft: torch.save(asdict(self), draft))
+        fill_atomic(path, lambda draft: torch.save(asdict(self), draft))
 
     def read_config(self) -> PretrainConfig:
         """Return the configuration that made this checkpoint."""

@@ -1,4 +1,4 @@
-"""Atomic writes: a reader sees the old file or the new one, never a part."""
+"""Atomic writes of files that a library fills by path."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
-    """Let ``write`` fill a file beside ``path``, force it to disk, then rename it to ``path``."""
+def fill_atomic(path: Path, fill: Callable[[Path], None]) -> None:
+    """Let ``fill`` write a file beside ``path``, flush it to disk, then rename it into place.
+
+    Raises:
+        OSError: the disk is full or the folder is not writable; ``path`` is then as it was.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     # The suffix is kept: writers that choose a format by suffix see the final one.
     draft = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
-        write(draft)
+        fill(draft)
         with draft.open("rb+") as handle:
             os.fsync(handle.fileno())
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
-
-
-def write_text_atomically(path: Path, text: str) -> None:
-    """Write UTF-8 text atomically."""
-    write_atomically(path, lambda draft: draft.write_text(text, encoding="utf-8") and None)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from dataclasses import astuple, dataclass, fields
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from experiments.pretrain.files import write_text_atomically
+from experiments.atomic import write_atomic
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-CURVE, PACE, LOG = "curve.csv", "pace.csv", "train.log"
+CURVE, PACE, LOG, RECORD = "curve.csv", "pace.csv", "train.log", "run.json"
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,9 @@ class Journal:
             path = folder / name
             if step and path.exists():
                 last = step - 1 if name == PACE else step
-                write_text_atomically(path, _trimmed(path, last))
+                write_atomic(path, _trimmed(path, last))
             else:
-                write_text_atomically(path, header + "\n")
+                write_atomic(path, header + "\n")
 
     def _append(self, name: str, text: str) -> None:
         with (self._folder / name).open("a", encoding="utf-8") as handle:
@@ -72,6 +73,10 @@ class Journal:
     def pace(self, step: int, progress: float) -> None:
         """Append one reading of the clock, in full precision."""
         self._append(PACE, f"{step},{progress!r}")
+
+    def record(self, content: dict[str, Any]) -> None:
+        """Write what the run is and what ran it."""
+        write_atomic(self._folder / RECORD, json.dumps(content, indent=2) + "\n")
 
     def log(self, message: str) -> None:
         """Append one line with the time in UTC."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -48,7 +49,7 @@ class Optimiser:
     def _average_step(self, averaged: Any, current: Any, count: Any) -> None:
         # A short memory at first: early weights must not linger in the average.
         decay = min(self._config.ema_decay, (1.0 + float(count)) / (10.0 + float(count)))
-        get_ema_multi_avg_fn(decay)(averaged, current, count)
+        get_ema_multi_avg_fn(decay)(averaged, current, count)  # type: ignore[no-untyped-call]
 
     def rate(self, step: int, progress: float) -> float:
         """Return the learning rate as a share of its peak: warm-up, then linear to zero."""
@@ -60,16 +61,15 @@ class Optimiser:
         A non-finite gradient changes nothing; the caller sees it in the returned norm.
         """
         norm = float(torch.linalg.vector_norm(self.gradient))
-        if norm == norm and norm != float("inf"):
+        if math.isfinite(norm):
             self.gradient.mul_(min(1.0, self._config.clip_norm / (norm + 1e-12)))
             rate = self.rate(step, progress)
-            for optimiser, peak in (
-                (self._muon, self._config.muon_lr),
-                (self._adamw, self._config.adamw_lr),
-            ):
-                for group in optimiser.param_groups:
-                    group["lr"] = peak * rate
-                optimiser.step()
+            for group in self._muon.param_groups:
+                group["lr"] = self._config.muon_lr * rate
+            for group in self._adamw.param_groups:
+                group["lr"] = self._config.adamw_lr * rate
+            self._muon.step()  # type: ignore[no-untyped-call]
+            self._adamw.step()
             self.average.update_parameters(self._model)
         self.gradient.zero_()
         return norm

@@ -56,7 +56,7 @@ class Link:
 @contextmanager
 def _limited_threads(threads: int) -> Iterator[None]:
     """Give torch, BLAS and OpenMP ``threads`` threads each, then what they had before."""
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -81,6 +81,8 @@ def _joined(rank: int, processes: int, meeting_point: str) -> Iterator[Link]:
     )
     try:
         yield Link(rank, processes)
+        # Nobody takes the group down while another still talks to it.
+        dist.barrier()
     finally:
         dist.destroy_process_group()
 
@@ -102,9 +104,11 @@ def _follow(
         ):
             body(config, folder, link)
     except TrainingError as error:
-        print(f"process {rank}: {error}", file=sys.stderr)
+        print(f"process {rank}: {error}", file=sys.stderr, flush=True)
         # A half-closed group can hang in its own clean-up; nothing here needs any.
         os._exit(1)
+    # gloo's threads may outlive the interpreter's, which ends in an abort; leave before that.
+    os._exit(0)
 
 
 def run_in_parallel(

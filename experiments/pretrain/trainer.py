@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
@@ -14,6 +15,7 @@ import torch
 from experiments.errors import TrainingError
 from experiments.pretrain.checkpoint import FILE_NAME, Checkpoint, load_checkpoint
 from experiments.pretrain.clock import Clock
+from experiments.pretrain.export import NOTICE
 from experiments.pretrain.journal import CurveRow, Journal
 from experiments.pretrain.model import batch_logits, build_loss, build_model, validation_figures
 from experiments.pretrain.optimiser import Optimiser
@@ -44,8 +46,8 @@ class Status:
     figures: dict[str, float]
 
 
-def _ignore(_: Status) -> None:
-    return
+def ignore_status(_: Status) -> None:
+    """Show nothing."""
 
 
 @contextmanager
@@ -152,7 +154,7 @@ class _Run:
         self.step += 1
         self.tasks += batch.y_RB.shape[1] * self.link.processes
         value = float(loss.detach())
-        if not (norm < float("inf") and value == value):
+        if not math.isfinite(norm):
             self.skipped += 1
             if self.skipped > _MOST_SKIPPED:
                 raise TrainingError(
@@ -238,11 +240,23 @@ def _report(run: _Run, journal: Journal, progress: float) -> None:
 
 
 def _follow_run(config: PretrainConfig, folder: Path, link: Link) -> None:
-    _loop(_Run(config, folder, link), None, [], _ignore)
+    _loop(_Run(config, folder, link), None, [], ignore_status)
+
+
+def _provenance(config: PretrainConfig) -> dict[str, Any]:
+    from experiments.provenance import git_state, machine, versions
+
+    return {
+        "notice": NOTICE,
+        "config": config.model_dump(mode="json"),
+        "git": git_state(),
+        "versions": versions(),
+        "machine": machine(),
+    }
 
 
 def train(
-    config: PretrainConfig, folder: Path, *, show: Callable[[Status], None] = _ignore
+    config: PretrainConfig, folder: Path, *, show: Callable[[Status], None] = ignore_status
 ) -> bool:
     """Start or resume the run in ``folder``; return whether its budget is spent.
 
@@ -263,6 +277,7 @@ def train(
         with _stop_requests() as stops:
             run = _Run(config, folder, link)
             journal = Journal(folder, run.step)
+            journal.record(_provenance(config))
             journal.log(
                 f"{'resumed' if run.step else 'started'} {config.name} at step {run.step} with "
                 f"{config.processes} processes of {config.threads} threads"

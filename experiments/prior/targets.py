@@ -45,7 +45,8 @@ def warp(rng: np.random.Generator, y_R: Array, config: PriorConfig) -> Array:
     if kind == "rounded":
         return np.round(z * log_uniform_int(rng, 1, 12))
     if kind == "uniform":
-        return ndtr(z)
+        ranks: Array = ndtr(z)
+        return ranks
     if kind == "log":
         return np.log1p(np.maximum(z + rng.uniform(1.5, 4.0), 0.0))
     return z
