@@ -157,7 +157,8 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 
 def _explain(error: ValidationError, path: Path, options: Mapping[str, Any]) -> str:
     lines = []
-    for fault in error.errors():
+    # Of several faults of one field the first says it: the others follow from it.
+    for fault in {fault["loc"][:1]: fault for fault in reversed(error.errors())}.values():
         field = ".".join(str(part) for part in fault["loc"])
         origin = "option" if fault["loc"] and fault["loc"][0] in options else str(path)
         message = fault["msg"].removeprefix("Value error, ")

@@ -29,6 +29,8 @@ class ResultKey:
     cpu: str
     """Instruction set that torch's CPU kernels were chosen for."""
     versions: tuple[tuple[str, str], ...]
+    code_sha256: str
+    """Hash of the source that decides numbers, for a version alone does not change with an edit."""
 
     @property
     def digest(self) -> str:

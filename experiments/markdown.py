@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from experiments.schema import variant_rank
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    import pandas as pd
+
     from experiments.stats import VariantSummary
-    from experiments.summary import Summary
+    from experiments.summary import BaselineRatio, Summary
 
 MINI_NOTICE = (
     "The host `mini` is a small model of the TabPFN v3 architecture that this project trained on "
@@ -27,17 +31,22 @@ def summary_page(summary: Summary) -> str:
     """The whole of ``summary.md``."""
     config = summary.run.get("config", {})
     title = f"# {escape(config.get('suite', 'results'))} on host `{config.get('host', 'unknown')}`"
-    parts = [title, change_table(summary.variants), test_table(summary.variants)]
+    parts = [title, table(*change_rows(summary.variants)), table(*test_rows(summary.variants))]
     parts.append("\n".join(f"- {line}" for line in remarks(summary)))
+    parts.append(f"## Cases\n\n{table(*case_rows(summary.pairs))}")
     if summary.failures:
         lines = "\n".join(f"- {escape(line)}" for line in summary.failures)
         parts.append(f"## Failed rows\n\n{lines}")
     return "\n\n".join(parts) + "\n"
 
 
-def change_table(variants: Sequence[VariantSummary]) -> str:
-    """Change of RMSE against stock, one line per variant."""
-    header = (
+Cells = tuple[str, ...]
+Rows = list[Cells]
+
+
+def change_rows(variants: Sequence[VariantSummary]) -> tuple[Cells, Rows]:
+    """Header and rows: change of RMSE against stock, one line per variant."""
+    header: Cells = (
         "variant",
         "cases",
         "mean RMSE change",
@@ -47,9 +56,9 @@ def change_table(variants: Sequence[VariantSummary]) -> str:
         "wins / ties / losses",
         "predict time / stock",
     )
-    rows = (
+    rows: Rows = [
         (
-            f"`{item.variant}`",
+            item.variant,
             str(item.cases),
             percent(item.mean_pct),
             f"{percent(item.ci_low_pct)} to {percent(item.ci_high_pct)}",
@@ -59,13 +68,26 @@ def change_table(variants: Sequence[VariantSummary]) -> str:
             number(item.predict_ratio, "{:.2f}"),
         )
         for item in variants
-    )
-    return table(header, rows)
+    ]
+    return header, rows
 
 
-def test_table(variants: Sequence[VariantSummary]) -> str:
-    """Tests over data sets, one line per variant."""
-    header = (
+def case_rows(pairs: pd.DataFrame) -> tuple[Cells, Rows]:
+    """Header and rows: stock's RMSE and every variant's change, one line per case."""
+    names = sorted(pairs["variant"].unique(), key=variant_rank)
+    header = ("data set", "seed", "RMSE stock", *(f"change {name}" for name in names))
+    rows: Rows = []
+    for (dataset, seed), case in pairs.groupby(["dataset", "seed"], sort=True):
+        own = case.set_index("variant")
+        changes = (percent(own["delta_pct"].get(name, math.nan)) for name in names)
+        base = number(float(case["rmse_stock"].iloc[0]), "{:.6g}")
+        rows.append((str(dataset), str(seed), base, *changes))
+    return header, rows
+
+
+def test_rows(variants: Sequence[VariantSummary]) -> tuple[Cells, Rows]:
+    """Header and rows: tests over data sets, one line per variant."""
+    header: Cells = (
         "variant",
         "data sets",
         "Wilcoxon p",
@@ -73,9 +95,9 @@ def test_table(variants: Sequence[VariantSummary]) -> str:
         "margin",
         "equivalence p",
     )
-    rows = (
+    rows: Rows = [
         (
-            f"`{item.variant}`",
+            item.variant,
             str(item.datasets),
             number(item.wilcoxon_p, "{:.3g}"),
             number(item.wilcoxon_p_min, "{:.3g}"),
@@ -83,8 +105,8 @@ def test_table(variants: Sequence[VariantSummary]) -> str:
             number(item.tost_p, "{:.2g}"),
         )
         for item in variants
-    )
-    return table(header, rows)
+    ]
+    return header, rows
 
 
 def remarks(summary: Summary) -> list[str]:
@@ -93,7 +115,7 @@ def remarks(summary: Summary) -> list[str]:
     for floor in summary.noise:
         lines.append(
             f"Noise floor, `{floor.condition}`: mean {percent(floor.mean_abs_pct, signed=False)}, "
-            f"largest {percent(floor.largest_pct, signed=False)} over {floor.cases} cases. "
+            f"largest {percent(floor.largest_pct, signed=False)} over {floor.cases} cases."
         )
     for name, radius in summary.null_radius.items():
         lines.append(
@@ -109,18 +131,12 @@ def remarks(summary: Summary) -> list[str]:
     if summary.run.get("host", {}).get("built_in"):
         lines.append(MINI_NOTICE)
     lines.append(LIMITS)
-    return [line.strip() for line in lines]
+    return lines
 
 
 def baseline_page(summary: Summary) -> str:
     """The whole of ``baselines.md``."""
-    datasets = sorted({name for ratio in summary.baselines for name in ratio.by_dataset})
-    header = ("data set", *(f"/ {ratio.baseline}" for ratio in summary.baselines))
-    rows = [
-        (escape(name), *(_ratio(r.by_dataset.get(name, math.nan)) for r in summary.baselines))
-        for name in datasets
-    ]
-    rows.append(("**geometric mean**", *(f"**{_ratio(r.overall)}**" for r in summary.baselines)))
+    header, rows = baseline_rows(summary.baselines)
     host = summary.run.get("config", {}).get("host", "unknown")
     lead = (
         f"# Stock host `{host}` against untuned scikit-learn models\n\n"
@@ -132,17 +148,32 @@ def baseline_page(summary: Summary) -> str:
     return f"{lead}\n\n{table(header, rows)}{notice}\n"
 
 
+def baseline_rows(ratios: Sequence[BaselineRatio]) -> tuple[Cells, Rows]:
+    """Header and rows: RMSE ratios, one line per data set, the geometric mean last."""
+    datasets = sorted({name for ratio in ratios for name in ratio.by_dataset})
+    header = ("data set", *(f"/ {ratio.baseline}" for ratio in ratios))
+    rows: Rows = [
+        (name, *(_ratio(ratio.by_dataset.get(name, math.nan)) for ratio in ratios))
+        for name in datasets
+    ]
+    rows.append(("geometric mean", *(_ratio(ratio.overall) for ratio in ratios)))
+    return header, rows
+
+
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A markdown table; the first column is text, the others are aligned right."""
     rule = ["---", *["---:"] * (len(header) - 1)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *rows))
+    escaped = [[escape(cell) for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *escaped))
 
 
 def percent(value: float, *, signed: bool = True) -> str:
     """A change in percent to the fourth digit, or two significant digits where it is smaller."""
     if math.isnan(value):
         return _NONE
-    text = f"{value:+.4f}" if abs(value) >= 1e-3 or value == 0 else f"{value:+.1e}"
+    if value == 0:
+        return "0 %"
+    text = f"{value:+.4f}" if abs(value) >= 1e-3 else f"{value:+.1e}"
     return f"{text if signed else text.lstrip('+')} %"
 
 

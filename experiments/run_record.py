@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from experiments.variants import Subjects
 
 FILE = "run.json"
-BUILT_IN_HOST = "mini"
 POLICY = {
     "size_limits": "tabpfn's limits on rows and columns are overridden for every variant alike",
     "missing_targets": "rows without a target are left out before the split",
@@ -49,7 +48,7 @@ def begin(
         "host": {
             "name": config.host,
             "sha256": subjects.host.sha256,
-            "built_in": config.host == BUILT_IN_HOST,
+            "built_in": subjects.built_in,
         },
         "policy": POLICY,
         "tables": {item.table.name: _table(item) for item in planned},

@@ -86,9 +86,8 @@ def to_json(row: CaseRow) -> dict[str, Any]:
 def from_json(record: dict[str, Any]) -> CaseRow:
     """The inverse of ``to_json``."""
     floats = {field.name for field in fields(CaseRow) if field.type == "float"}
-    return CaseRow(
-        **{
-            name: math.nan if value is None and name in floats else value
-            for name, value in record.items()
-        }
-    )
+    restored: dict[str, Any] = {
+        name: math.nan if value is None and name in floats else value
+        for name, value in record.items()
+    }
+    return CaseRow(**restored)

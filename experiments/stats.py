@@ -9,13 +9,27 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from scipy import stats
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 STOCK = "stock"
 NOISE_MARK = "@"
+PAIR_COLUMNS = (
+    "suite",
+    "dataset",
+    "seed",
+    "variant",
+    "rmse_stock",
+    "rmse_variant",
+    "delta_pct",
+    "predict_ratio",
+    "note",
+)
 _BOOTSTRAP_SEED = 20260801
 _BOOTSTRAP_RESAMPLES = 10_000
 _CONFIDENCE = 0.95
@@ -56,15 +70,14 @@ class VariantSummary:
 def paired(cases: pd.DataFrame) -> pd.DataFrame:
     """One row per (data set, seed, variant) beside stock's row of the same case.
 
-    Columns: suite, dataset, seed, variant, rmse_stock, rmse_variant, delta_pct, predict_ratio,
-    note. A change is 0 where both RMSE are equal, even both zero, and NaN (with a note) where
-    one of the rows is missing or was not scored.
+    Columns: ``PAIR_COLUMNS``. A change is 0 where both RMSE are equal, even both zero, and NaN
+    (with a note) where one of the rows is missing or was not scored.
     """
     keys = ["suite", "dataset", "seed"]
     columns = [*keys, "rmse", "predict_s", "status"]
     stock = cases.loc[cases["variant"] == STOCK, columns]
     others = cases.loc[cases["variant"] != STOCK, [*columns, "variant"]]
-    pairs = others.merge(stock, on=keys, how="left", suffixes=("_variant", "_stock"))
+    pairs: pd.DataFrame = others.merge(stock, on=keys, how="left", suffixes=("_variant", "_stock"))
     rmse, base = pairs["rmse_variant"].to_numpy(), pairs["rmse_stock"].to_numpy()
     with np.errstate(divide="ignore", invalid="ignore"):
         delta = np.where(rmse == base, 0.0, 100.0 * (rmse / base - 1.0))
@@ -75,9 +88,8 @@ def paired(cases: pd.DataFrame) -> pd.DataFrame:
         _note(*statuses)
         for statuses in zip(pairs["status_stock"], pairs["status_variant"], strict=True)
     ]
-    return pairs[
-        [*keys, "variant", "rmse_stock", "rmse_variant", "delta_pct", "predict_ratio", "note"]
-    ]
+    chosen: pd.DataFrame = pairs[list(PAIR_COLUMNS)]
+    return chosen
 
 
 def _note(stock: object, variant: object) -> str:
@@ -174,12 +186,13 @@ def equivalence_p(values: np.ndarray, margin_pct: float) -> float:
 
 def geometric_mean_ratio(
     cases: pd.DataFrame, baseline: str, subject: str = STOCK
-) -> tuple[pd.Series, float]:
+) -> tuple[dict[str, float], float]:
     """RMSE of ``subject`` over that of ``baseline``: geometric mean per data set, and over them."""
     scored = cases[cases["status"] == "ok"]
     wide = scored.pivot_table(index=["dataset", "seed"], columns="variant", values="rmse")
     if subject not in wide or baseline not in wide:
-        return pd.Series(dtype=float), math.nan
+        return {}, math.nan
     logs = np.log(wide[subject] / wide[baseline]).dropna()
     by_dataset = logs.groupby(level="dataset").mean()
-    return np.exp(by_dataset), float(np.exp(by_dataset.mean()))
+    ratios = {str(name): math.exp(value) for name, value in by_dataset.items()}
+    return ratios, math.exp(by_dataset.mean())

@@ -35,8 +35,8 @@ class Progress:
 
     done: int
     total: int
-    row: CaseRow | None
-    """The row that was just finished; None at the start."""
+    row: CaseRow
+    """The row that was just finished."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,8 @@ def run_sweep(
         subjects = load(config)
         if fresh:
             clear_folder(folder)
-        keys = _Keys(config, subjects.host.sha256)
+        versions = tuple(provenance.versions(provenance.KEY_PACKAGES).items())
+        keys = _Keys(config, subjects.host.sha256, versions)
         cases, noise = _open_stores(folder, planned, keys)
         jobs = _remaining(config, planned, keys, cases, noise)
         total = sum(len(job.wanted) for job in jobs)
@@ -118,10 +119,11 @@ def run_sweep(
 
 @dataclass(frozen=True)
 class _Keys:
-    """Builds the key of each row; everything that is common to a run is looked up once."""
+    """Builds the key of each row."""
 
     config: SweepConfig
     host_sha256: str
+    versions: tuple[tuple[str, str], ...]
 
     def __call__(self, planned: PlannedCase, name: str) -> ResultKey:
         import torch
@@ -142,7 +144,8 @@ class _Keys:
             device=config.device if hosted else "cpu",
             threads=torch.get_num_threads(),
             cpu=torch.backends.cpu.get_cpu_capability(),
-            versions=tuple(provenance.versions(provenance.KEY_PACKAGES).items()),
+            versions=self.versions,
+            code_sha256=provenance.code_sha256(),
         )
 
 

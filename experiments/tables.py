@@ -13,22 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from experiments import markdown
 from experiments.atomic import write_atomic
+from experiments.stats import PAIR_COLUMNS
 from experiments.summary import Summary, summarise_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-DELTA_COLUMNS = (
-    "suite",
-    "dataset",
-    "seed",
-    "variant",
-    "rmse_stock",
-    "rmse_variant",
-    "delta_pct",
-    "note",
-)
+DELTA_COLUMNS = tuple(name for name in PAIR_COLUMNS if name != "predict_ratio")
+"""Figures that a second run repeats to the last bit: no times."""
 
 
 def write_tables(folder: Path, *, margin_pct: float) -> Summary:

@@ -6,19 +6,22 @@ The protocols are what this package relies on; the real classes are ``retrofit.H
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from experiments.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
     from tabpfn import TabPFNRegressor
     from torch import nn
 
     from experiments.config import SweepConfig
+
+
+BUILT_IN_HOST = "mini"
 
 
 class HostLike(Protocol):
@@ -51,6 +54,8 @@ class Subjects:
     """Everything that is compared on one host."""
 
     host: HostLike
+    built_in: bool
+    """Whether the host is the mini host that ships with oretro, by whatever name it was given."""
     patched: tuple[PatchedVariant, ...]
     record_kernels: Callable[[], AbstractContextManager[Mapping[str, int]]]
     """Opens a counter of the attention kernels of patched models."""
@@ -90,11 +95,5 @@ def load_subjects(config: SweepConfig) -> Subjects:
         # A regressor's own copy: casting or moving it leaves `result` alone.
         model = result.regressor().model_path.model
         patched.append(PatchedVariant(variant, model, result.report.to_dict()))
-    return Subjects(host, tuple(patched), retrofit.ops.record_kernels)
-
-
-@contextmanager
-def no_kernel_record() -> Iterator[Mapping[str, int]]:
-    """Stand in where nothing records kernels."""
-    with nullcontext():
-        yield {}
+    built_in = host.sha256 == retrofit.describe_host(BUILT_IN_HOST).sha256
+    return Subjects(host, built_in, tuple(patched), retrofit.ops.record_kernels)

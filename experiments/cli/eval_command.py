@@ -1,0 +1,145 @@
+"""``oretro eval``: run a comparison of stock and patched hosts over data sets and seeds."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from experiments.config import SweepConfig
+
+EXAMPLES = """
+Examples:
+
+  oretro eval                                  the 18 packaged cases on the built-in host
+
+  oretro eval --host my-v3.ckpt --seeds 1,2,3  another host, other seeds
+
+  oretro eval --limit 1 --dry-run              what would run, without loading weights
+
+  oretro eval packaged18_p99 --out runs/p99    another configuration, another folder
+"""
+
+
+def evaluate(
+    config: Annotated[
+        str, typer.Argument(help="A YAML file, or the name of a built-in configuration.")
+    ] = "packaged18",
+    host: Annotated[
+        str | None, typer.Option(help="mini, an official name, or a path to a checkpoint.")
+    ] = None,
+    variants: Annotated[str | None, typer.Option(help="Such as stock,oa,full.")] = None,
+    datasets: Annotated[
+        list[str] | None, typer.Option(help="Names; several by comma or by repeating the option.")
+    ] = None,
+    seeds: Annotated[str | None, typer.Option(help="Such as 1729,2718.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Run the first so many cases only.")] = None,
+    target_presence: Annotated[
+        float | None, typer.Option(help="Presence of the smallest carriers, which sets tau.")
+    ] = None,
+    tau: Annotated[float | None, typer.Option(help="One tau for all sites.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads of torch.")] = None,
+    timing_repeats: Annotated[
+        int | None, typer.Option(help="Timed predictions per case and variant.")
+    ] = None,
+    noise_floor: Annotated[
+        bool | None,
+        typer.Option("--noise-floor/--no-noise-floor", help="Also score stock against itself."),
+    ] = None,
+    baselines: Annotated[
+        bool | None,
+        typer.Option("--baselines/--no-baselines", help="Also score scikit-learn's models."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Results folder. [runs/SUITE-HOST]")
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Forget earlier results in the folder; start anew.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List cases and sites; load no weights.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Compare stock and patched hosts; run again after a stop to go on where it was."""
+    from experiments.config import load_config
+
+    options: dict[str, Any] = {
+        "host": host,
+        "variants": _split(variants),
+        "datasets": _datasets(datasets),
+        "seeds": _split(seeds),
+        "limit": limit,
+        "target_presence": target_presence,
+        "tau": tau,
+        "threads": threads,
+        "timing_repeats": timing_repeats,
+        "noise_floor": noise_floor,
+        "baselines": baselines,
+    }
+    settings = load_config(config, options)
+    if dry_run:
+        from experiments.cli.dry_run import show_plan
+
+        show_plan(settings, as_json=as_json)
+        return
+    _run(settings, out or default_folder(settings), fresh=fresh, as_json=as_json, quiet=quiet)
+
+
+def default_folder(config: SweepConfig) -> Path:
+    """``runs/SUITE-HOST``, a path that depends on what is compared and not on the time."""
+    import re
+
+    readable = re.sub(r"[^A-Za-z0-9_.-]+", "_", f"{config.suite}-{Path(config.host).stem}")
+    return Path("runs") / readable
+
+
+def _run(config: SweepConfig, folder: Path, *, fresh: bool, as_json: bool, quiet: bool) -> None:
+    from experiments.cli.output import progress_bar, say, show_summary
+    from experiments.errors import InterruptedWriteError
+    from experiments.summary import summarise_folder
+    from experiments.sweep import run_sweep
+
+    command = ["oretro", *sys.argv[1:]]
+    try:
+        with progress_bar(enabled=not quiet) as report:
+            outcome = run_sweep(config, folder, fresh=fresh, command=command, report=report)
+    except InterruptedWriteError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        say(f"stopped; finished results are in {folder}: run the same command again to go on")
+        raise
+    summary = summarise_folder(folder, margin_pct=config.equivalence_margin_pct)
+    show_summary(summary, outcome, as_json=as_json)
+    if outcome.failed:
+        say(f"{outcome.failed} row(s) failed; run the same command again to try them again")
+        raise typer.Exit(1)
+
+
+def _split(text: str | None) -> list[str] | None:
+    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _datasets(values: list[str] | None) -> list[str] | None:
+    """Split at commas, except where the whole value is the name of a data set."""
+    if not values:
+        return None
+    from experiments.data import resolve
+    from experiments.errors import DataError
+
+    names: list[str] = []
+    for value in values:
+        try:
+            resolve(value)
+        except DataError:
+            names += [part.strip() for part in value.split(",") if part.strip()]
+        else:
+            names.append(value)
+    return names

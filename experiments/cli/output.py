@@ -1,0 +1,142 @@
+"""What commands print: progress and remarks on stderr, results on stdout."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from contextlib import contextmanager
+from dataclasses import asdict, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from experiments.summary import Summary
+    from experiments.sweep import Outcome, Progress
+
+
+def say(text: str) -> None:
+    """Print a remark on stderr."""
+    typer.echo(text, err=True)
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document on stdout, NaN as null, in ASCII so that every console takes it."""
+    typer.echo(json.dumps(plain(value), indent=1, ensure_ascii=True, allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses, tuples and numpy scalars as plain JSON types; NaN and infinity as null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if hasattr(value, "item") and not isinstance(value, (str, bytes)):
+        return plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table on stdout; the first column is text, the others are aligned right."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    safe = (sys.stdout.encoding or "ascii").lower().startswith("utf")
+    table = Table(title=title or None, box=box.SIMPLE if safe else box.ASCII, title_justify="left")
+    for index, name in enumerate(header):
+        table.add_column(_printable(name), justify="left" if index == 0 else "right")
+    for row in rows:
+        table.add_row(*[_printable(cell) for cell in row])
+    width = None if sys.stdout.isatty() else 200
+    Console(width=width, highlight=False, markup=False, emoji=False).print(table)
+
+
+def _printable(text: str) -> str:
+    """The text in what the console can show; a figure never gets lost for a dash."""
+    encoding = sys.stdout.encoding or "ascii"
+    ascii_dash = text.replace("–", "-").replace("…", "...")
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return ascii_dash.encode(encoding, "backslashreplace").decode(encoding)
+    return text
+
+
+@contextmanager
+def progress_bar(*, enabled: bool) -> Iterator[Callable[[Progress], None]]:
+    """Show progress on stderr while the block runs: a bar, or a line per row without a terminal."""
+    if not enabled:
+        yield lambda _: None
+        return
+    if not sys.stderr.isatty():
+        yield lambda progress: say(f"[{progress.done}/{progress.total}] {_line(progress)}")
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}", markup=False),
+    )
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def update(progress: Progress) -> None:
+            bar.update(
+                task,
+                completed=progress.done,
+                total=progress.total,
+                description=_line(progress),
+            )
+
+        yield update
+
+
+def _line(progress: Progress) -> str:
+    row = progress.row
+    state = f"{row.predict_s:.2f} s" if row.status in ("ok", "constant") else row.status
+    return f"{row.dataset}, seed {row.seed}, {row.variant}: {state}"
+
+
+def show_summary(summary: Summary, outcome: Outcome, *, as_json: bool) -> None:
+    """Print the summary of a sweep on stdout, and where its files are on stderr."""
+    if as_json:
+        print_json(
+            {
+                "folder": str(outcome.folder),
+                "computed": outcome.computed,
+                "reused": outcome.reused,
+                "statuses": summary.statuses,
+                "failures": summary.failures,
+                "variants": summary.variants,
+                "noise": summary.noise,
+                "null_radius": summary.null_radius,
+                "baselines": summary.baselines,
+                "run": summary.run,
+            }
+        )
+        return
+    from experiments import markdown
+
+    config = summary.run.get("config", {})
+    title = f"{config.get('suite')} on host {config.get('host')}: RMSE change against stock"
+    print_table("", *markdown.case_rows(summary.pairs))
+    print_table(title, *markdown.change_rows(summary.variants))
+    if summary.baselines:
+        title = "RMSE of the stock host / RMSE of a baseline"
+        print_table(title, *markdown.baseline_rows(summary.baselines))
+    for line in markdown.remarks(summary):
+        typer.echo(_printable(f"  {line.replace('`', '')}"))
+    states = ", ".join(f"{count} {status}" for status, count in sorted(summary.statuses.items()))
+    say(f"{states}; {outcome.computed} computed now, {outcome.reused} reused; {outcome.folder}")
