@@ -1,0 +1,93 @@
+"""Calibration: the smallest legitimate carriers keep the presence that was asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import retrofit
+from retrofit import CalibrationTable, Host, errors
+
+
+@pytest.mark.parametrize("target", [0.9, 0.999])
+def test_the_first_percentile_gets_the_target_presence(target: float, mini_host: Host) -> None:
+    """On stock's own carriers, which a host with presence 1 and no eps shows."""
+    stock_like = retrofit.patch(mini_host, "full", presence="one", eps_den=0.0).report
+    tau = retrofit.patch(mini_host, "full", target_presence=target).config.tau
+    for stream in stock_like.streams:
+        q01 = stream.squared_norm_q01
+        # tau is kept to four significant digits.
+        assert q01 / (tau[stream.name] + q01) == pytest.approx(target, abs=1e-3 * (1 - target))
+
+
+def test_null_radius_is_where_presence_is_one_half(mini_host: Host) -> None:
+    """From its definition: p = 1/2 at |h|^2 = tau, relative to the median norm."""
+    for stream in retrofit.patch(mini_host, "oa", target_presence=0.99).report.streams:
+        norm = stream.null_radius * np.sqrt(stream.squared_norm_median)
+        assert norm**2 / (stream.tau + norm**2) == pytest.approx(0.5)
+
+
+def test_a_stricter_target_moves_predictions_more(
+    mini_host: Host, table: tuple[np.ndarray, ...]
+) -> None:
+    X, y, X_test = table
+    settings = {"n_estimators": 1, "random_state": 0, "device": "cpu"}
+    stock = mini_host.regressor(**settings).fit(X, y).predict(X_test)
+    shifts = []
+    for target in (0.9999, 0.99, 0.9):
+        patched = retrofit.patch(mini_host, "full", target_presence=target)
+        gated = patched.regressor(**settings).fit(X, y).predict(X_test)
+        shifts.append(np.abs(gated - stock).max())
+    assert 0 < shifts[0] < shifts[1] < shifts[2]
+
+
+def test_calibration_is_the_same_twice_and_follows_its_tables(mini_host: Host) -> None:
+    first, again = (retrofit.patch(mini_host, "oa").config.tau for _ in range(2))
+    assert first == again
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(50, 3))
+    other = [CalibrationTable("mine", X, X[:, 0])]
+    assert retrofit.patch(mini_host, "oa", calibration=other).config.tau != first
+
+
+def test_the_report_names_its_tables(mini_host: Host) -> None:
+    X = np.random.default_rng(3).normal(size=(50, 3))
+    tables = [CalibrationTable("mine", X, X[:, 0])]
+    report = retrofit.patch(mini_host, "oa", calibration=tables).report
+    assert "mine (50, 3)" in report.calibration
+    assert set(report.skipped.values()) == {
+        "variant oa leaves ffn sites as they are",
+        "variant oa leaves norm sites as they are",
+    }
+
+
+def test_a_large_eps_is_warned_about(mini_host: Host) -> None:
+    report = retrofit.patch(mini_host, "oa", tau=1e-3, eps_den=1.0).report
+    assert report.eps_share > 1e-3
+    assert any("eps_den took" in warning for warning in report.warnings)
+    assert not retrofit.patch(mini_host, "oa", tau=1e-3).report.warnings
+
+
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        (np.zeros((3, 2)), np.zeros(3)[:2]),
+        (np.zeros(5), np.zeros(5)),
+        (np.zeros((2, 2)), np.zeros(2)),
+    ],
+    ids=["lengths", "one axis", "two rows"],
+)
+def test_unusable_tables_are_named(mini_host: Host, X: np.ndarray, y: np.ndarray) -> None:
+    with pytest.raises(errors.CalibrationError, match="'bad'"):
+        retrofit.patch(mini_host, "oa", calibration=[CalibrationTable("bad", X, y)])
+
+
+def test_no_table_at_all_is_refused(mini_host: Host) -> None:
+    with pytest.raises(errors.CalibrationError, match="no calibration tables"):
+        retrofit.patch(mini_host, "oa", calibration=[])
+
+
+@pytest.mark.parametrize("target", [0.0, 1.0, -1.0, float("nan")])
+def test_targets_outside_the_unit_interval_are_refused(mini_host: Host, target: float) -> None:
+    with pytest.raises(errors.RetrofitError, match="target_presence"):
+        retrofit.patch(mini_host, "oa", target_presence=target)

@@ -1,0 +1,167 @@
+"""Hosts by name: what is found, what is refused, and that nothing is created or contacted."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+import retrofit
+from retrofit import Host, errors
+
+
+def stock_parts(host: Host) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    with safe_open(host.path, framework="pt") as opened:
+        return load_file(host.path), dict(opened.metadata())
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("no network in this test")
+
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+@pytest.mark.parametrize("name", ["v3", "tabpfn-v3-regressor-v3_default.ckpt"])
+@pytest.mark.usefixtures("no_network")
+def test_an_official_name_fails_fast_offline(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("TABPFN_MODEL_CACHE_DIR", str(cache))
+    start = time.monotonic()
+    with pytest.raises(errors.HostNotFoundError, match=r"no network.*accept the licence.*mini"):
+        retrofit.load_host(name)
+    assert time.monotonic() - start < 10
+    assert not cache.exists()
+
+
+def test_an_official_name_can_be_planned_offline() -> None:
+    description = retrofit.describe_host("v3")
+    if description.path is None:
+        assert "not on this machine" in description.note
+    assert retrofit.plan(description, "full").counts["attention"] == 33
+
+
+@pytest.mark.usefixtures("no_network")
+@pytest.mark.parametrize("name", ["no/such-v3.ckpt", "~/no-such-v3.safetensors", "V3", ""])
+def test_a_wrong_path_is_named_and_nothing_is_made(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(errors.HostNotFoundError, match="mini"):
+        retrofit.load_host(name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_is_not_a_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(errors.HostNotFoundError, match="a folder"):
+        retrofit.load_host(tmp_path)
+
+
+def test_unicode_and_spaces_in_a_path(mini_host: Host, tmp_path: Path) -> None:
+    path = tmp_path / "mein Modell é 模型-v3.safetensors"
+    path.write_bytes(mini_host.path.read_bytes())
+    assert retrofit.load_host(path).sha256 == mini_host.sha256
+
+
+def test_tabpfns_pickled_format_loads(mini_host: Host, tmp_path: Path) -> None:
+    import json
+
+    state, metadata = stock_parts(mini_host)
+    fields = {key: json.loads(value) for key, value in metadata.items()}
+    path = tmp_path / "copy-v3.ckpt"
+    torch.save({"state_dict": state, **fields}, path)
+    loaded = retrofit.load_host(path)
+    x, y = torch.randn(9, 1, 3), torch.randn(6)
+    assert torch.equal(loaded.model(x, y), mini_host.model(x, y))
+
+
+class _Payload:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return (Path.touch, (Path("pwned"),))
+
+
+@pytest.mark.parametrize("legacy", [True, False])
+def test_no_code_runs_from_a_foreign_pickle(
+    legacy: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "foreign-v3.ckpt"
+    if legacy:
+        path.write_bytes(pickle.dumps({"state_dict": _Payload()}))
+    else:
+        torch.save({"state_dict": {}, "config": _Payload()}, path)
+    with pytest.raises(errors.CheckpointError, match="without running code"):
+        retrofit.load_host(path)
+    assert not Path("pwned").exists()
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"not a checkpoint", b"\x00" * 64, b"\xff" * 64], ids=["empty", "text", "0", "ff"]
+)
+@pytest.mark.parametrize("suffix", [".safetensors", ".ckpt"])
+def test_garbage_is_named(raw: bytes, suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"garbage-v3{suffix}"
+    path.write_bytes(raw)
+    with pytest.raises(errors.CheckpointError, match="garbage-v3"):
+        retrofit.load_host(path)
+    with pytest.raises(errors.CheckpointError, match="garbage-v3"):
+        retrofit.describe_host(path)
+
+
+def _without(field: str) -> object:
+    return lambda state, metadata: metadata.pop(field)
+
+
+def _other_architecture(state: dict, metadata: dict[str, str]) -> None:
+    metadata["architecture_name"] = '"tabpfn_v9"'
+
+
+def _prefixed(state: dict[str, torch.Tensor], metadata: dict) -> None:
+    for name in list(state):
+        state[f"module.{name}"] = state.pop(name)
+
+
+def _reshaped(state: dict[str, torch.Tensor], metadata: dict) -> None:
+    state["x_embed.weight"] = state["x_embed.weight"][:-1].clone()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "message"),
+    [
+        (_without("architecture_name"), errors.CheckpointError, "tabpfn_v3"),
+        (_without("inference_config"), errors.CheckpointError, "inference_config"),
+        (_without("config"), errors.CheckpointError, "config"),
+        (_other_architecture, errors.UnsupportedHostError, "tabpfn_v9"),
+        (_prefixed, errors.CheckpointError, "module"),
+        (_reshaped, errors.CheckpointError, "do not fit"),
+    ],
+    ids=["no architecture", "no inference config", "no config", "v9", "prefixed", "reshaped"],
+)
+def test_checkpoints_that_tabpfn_would_guess_about(
+    spoil: object, error: type[Exception], message: str, mini_host: Host, tmp_path: Path
+) -> None:
+    state, metadata = stock_parts(mini_host)
+    spoil(state, metadata)
+    path = tmp_path / "odd-v3.safetensors"
+    save_file(state, path, metadata=metadata)
+    with pytest.raises(error, match=message):
+        retrofit.load_host(path)
+
+
+def test_a_description_matches_the_loaded_host(mini_host: Host) -> None:
+    description = retrofit.describe_host("mini")
+    assert description.sha256 == mini_host.sha256
+    named, loaded = (retrofit.plan(h, "full") for h in ("mini", mini_host))
+    assert named.sites == loaded.sites
+    assert not loaded.problems
