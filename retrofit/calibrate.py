@@ -20,7 +20,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from retrofit.clone import frozen_alias
+from retrofit.clone import alias
 from retrofit.config import RetrofitConfig, Variant
 from retrofit.errors import CalibrationError
 from retrofit.host import Host
@@ -80,7 +80,7 @@ def survey(host: Host, config: RetrofitConfig, tables: Sequence[CalibrationTable
     if not tables:
         msg = "there are no calibration tables; leave them out to use the built-in synthetic ones"
         raise CalibrationError(msg)
-    model = frozen_alias(host.model)
+    model = alias(host.model)
     v3.swap(model, config)
     watched = dataclasses.replace(host, model=model)
     watcher = _Watcher(config)

@@ -15,7 +15,7 @@ from tabpfn.architectures.tabpfn_v3 import TabPFNV3, TabPFNV3Config
 from tabpfn.inference_config import InferenceConfig
 from torch import Tensor
 
-from retrofit.clone import frozen_alias, tensors
+from retrofit.clone import alias, tensors
 from retrofit.digest import tensors_sha256
 from retrofit.errors import UnsupportedHostError
 
@@ -95,7 +95,7 @@ class Host:
         cache.
         """
         spec = ModelSpecs(
-            model=frozen_alias(self.model),
+            model=alias(self.model),
             architecture_config=self.architecture_config,
             inference_config=copy.deepcopy(self.inference_config),
             norm_criterion=copy.deepcopy(self.criterion),

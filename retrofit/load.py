@@ -25,7 +25,7 @@ from retrofit.checkpoint import (
     read_header,
     verify_patched,
 )
-from retrofit.clone import frozen_alias
+from retrofit.clone import alias
 from retrofit.digest import file_sha256
 from retrofit.errors import CheckpointError, HostNotFoundError, UnsupportedHostError
 from retrofit.host import Host, HostDescription
@@ -195,7 +195,7 @@ def _build(name: str, header: Header) -> Host:
     return Host(
         name=name,
         # tabpfn may hand the same built model to other callers (TABPFN_MODEL_CACHE_SIZE).
-        model=frozen_alias(model),
+        model=alias(model),
         architecture_config=config,
         inference_config=copy.deepcopy(inference_config),
         criterion=criterion,

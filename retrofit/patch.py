@@ -27,7 +27,7 @@ from retrofit.calibrate import (
     synthetic_tables,
 )
 from retrofit.checkpoint import PATCHED_ARCHITECTURE, REPORT, write_patched
-from retrofit.clone import frozen_alias, tensors
+from retrofit.clone import alias, tensors
 from retrofit.config import (
     DEFAULT_EPS_DEN,
     DEFAULT_TARGET_PRESENCE,
@@ -65,7 +65,7 @@ class Patched(Host):
 
     def restore(self) -> Host:
         """The stock host, its weights bit-identical to those before the patch."""
-        model = frozen_alias(self.model)
+        model = alias(self.model)
         assert isinstance(model, v3.OTabPFNV3)
         v3.unswap(model)
         model.config = stock_config(self.architecture_config)
@@ -173,7 +173,7 @@ def patch(
         raise VariantError(reasons) from error
 
     report = _report(host, config, the_plan, survey(host, config, tables), tables)
-    model = frozen_alias(host.model)
+    model = alias(host.model)
     v3.swap(model, config)
     fields = {**vars(host), "model": model, "report": report}
     fields["architecture_config"] = model.config = patched_config(host.architecture_config, config)

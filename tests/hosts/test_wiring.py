@@ -67,9 +67,9 @@ def with_config(host: Host, config: dict[str, object]) -> Host:
         return host
     from dataclasses import replace
 
-    from retrofit.clone import frozen_alias
+    from retrofit.clone import alias
 
-    model = frozen_alias(host.model)
+    model = alias(host.model)
     for name, value in config.items():
         setattr(model, name, value)
     return replace(host, model=model)

@@ -16,7 +16,7 @@ from torch import nn
 
 import retrofit
 from retrofit import CalibrationTable, Host, errors
-from retrofit.clone import frozen_alias, tensors
+from retrofit.clone import alias, tensors
 
 Table = tuple[np.ndarray, ...]
 
@@ -123,37 +123,37 @@ def test_two_devices_get_two_patched_models(
 
 
 def _training(host: Host) -> Host:
-    model = frozen_alias(host.model)
+    model = alias(host.model)
     model.icl_blocks[0].mlp.train()
     return replace(host, model=model)
 
 
 def _hooked(host: Host) -> Host:
-    model = frozen_alias(host.model)
+    model = alias(host.model)
     model.output_norm.register_forward_hook(lambda *_: None)
     return replace(host, model=model)
 
 
 def _own_forward(host: Host) -> Host:
-    model = frozen_alias(host.model)
+    model = alias(host.model)
     model.icl_blocks[1].forward = lambda x, *_, **__: (x, None)
     return replace(host, model=model)
 
 
 def _missing(host: Host) -> Host:
-    model = frozen_alias(host.model)
+    model = alias(host.model)
     model.icl_blocks[1].mlp = nn.Identity().eval()
     return replace(host, model=model)
 
 
 def _extra(host: Host) -> Host:
-    model = frozen_alias(host.model)
+    model = alias(host.model)
     model.spare = copy.deepcopy(model.icl_blocks[0])
     return replace(host, model=model)
 
 
 def _subclass(host: Host) -> Host:
-    model = frozen_alias(host.model)
+    model = alias(host.model)
     model.__class__ = type("Mine", (type(model),), {})
     return replace(host, model=model)
 
