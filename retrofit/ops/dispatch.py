@@ -61,9 +61,7 @@ class KernelChoice:
     reason: str
 
 
-_NAIVE_GRAD = KernelChoice(
-    "naive", "gradients flow to presence or mask, and only the naive formula takes no logarithm"
-)
+_BIAS_GRAD = KernelChoice("direct", "gradients flow to presence or mask; fused kernels give none")
 _RELATIVE = KernelChoice("direct", "a relative eps needs each receiver's largest term")
 _WIDTHS = KernelChoice("direct", "the fused kernels need keys and values of one width")
 _SHORT = KernelChoice("direct", f"at most {DIRECT_MAX_SOURCES} sources: fewer passes win on a CPU")
@@ -105,7 +103,7 @@ def choose_kernel(request: AttentionRequest, backend: Backend = "auto") -> Kerne
 
 def _choose(request: AttentionRequest) -> KernelChoice:
     if request.bias_needs_grad:
-        return _NAIVE_GRAD
+        return _BIAS_GRAD
     if request.eps_mode == "relative":
         return _RELATIVE
     if request.head_dim != request.value_dim:

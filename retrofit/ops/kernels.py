@@ -79,36 +79,51 @@ def _exact(x: Problem) -> Result:
 
 
 def _direct(x: Problem) -> Result:
-    """Run the formula in few passes, in float32 at least, with ``log p`` added to the scores."""
+    """Run the formula in few passes over the scores, in float32 at least.
+
+    Presences multiply values and mass, never the scores' exponents: ``log p`` would lose its last
+    bits beside a large score, and its gradient would overflow at a small p.
+    """
     dtype = work_dtype(x.q_BHSD.dtype)
-    k_BHJD, v_BHJD = _share_heads(x)
-    kT_NDJ, v_NJD = _merge(k_BHJD.to(dtype)).mT, _merge(v_BHJD.to(dtype))
-    heads = x.q_BHSD.shape[:2]
+    k_BHJD, v_BHJD = (y.to(dtype) for y in _share_heads(x))
+    full = x.mask is not None and x.mask.shape[2] > 1
+    mp_BHJ = x.p_BJ[:, None, :]
+    if x.mask is not None and not full:
+        mp_BHJ = mp_BHJ * x.mask[:, :, 0]
+    mp_BHJ1 = mp_BHJ.expand(v_BHJD.shape[:3]).unsqueeze(-1)
+    kT_NDJ, mp_NJ1, mpv_NJD = _merge(k_BHJD).mT, _merge(mp_BHJ1), _merge(v_BHJD * mp_BHJ1)
 
     def part(q_BHSD: Tensor, mask: Tensor | None) -> Tensor:
-        bias = log_weights(x.p_BJ, mask)
+        hidden = mp_BHJ.unsqueeze(2) == 0
+        if full and mask is not None:
+            hidden = hidden | (mask == 0)
+        bias = torch.zeros_like(hidden, dtype=dtype).masked_fill_(hidden, -torch.inf)
+        heads = q_BHSD.shape[:2]
         bias_NSJ = _merge(bias.expand(*heads, *bias.shape[2:]))
         s_NSJ = torch.baddbmm(bias_NSJ, _merge(q_BHSD.to(dtype)), kT_NDJ, alpha=x.scale)
-        terms_NSJ, mass_NS1 = _terms_and_mass(s_NSJ, x.eps_den, x.relative)
-        out_NSD = torch.bmm(terms_NSJ, v_NJD) / mass_NS1
+        top_NS1 = _top(s_NSJ, 0.0 if x.relative else x.eps_den)
+        terms_NSJ = s_NSJ.sub_(top_NS1).exp_()
+        if full and mask is not None and mask.dtype != torch.bool:
+            terms_NSJ = terms_NSJ * _merge(mask.to(dtype).expand(*heads, *mask.shape[2:]))
+        mass_NS1 = torch.bmm(terms_NSJ, mp_NJ1)
+        if x.relative:
+            mass_NS1 = mass_NS1 + x.eps_den * (terms_NSJ * mp_NJ1.mT).amax(-1, keepdim=True)
+        elif x.eps_den > 0.0:
+            mass_NS1 = mass_NS1 + torch.exp(math.log(x.eps_den) - top_NS1)
+        if x.relative or x.eps_den == 0.0:
+            mass_NS1 = mass_NS1.masked_fill(mass_NS1 == 0.0, 1.0)
+        out_NSD = torch.bmm(terms_NSJ, mpv_NJD) / mass_NS1
         return out_NSD.view(*heads, *out_NSD.shape[1:])
 
     return _by_receivers(part, x), None
 
 
-def _terms_and_mass(s_NSJ: Tensor, eps: float, relative: bool) -> tuple[Tensor, Tensor]:
-    """Return the terms ``m p exp(s)`` and the mass with eps, both shifted; overwrites ``s``."""
+def _top(s_NSJ: Tensor, eps: float) -> Tensor:
+    """Return the shift of each receiver's scores: finite, and at least ``log eps``."""
     top_NS1 = s_NSJ.detach().amax(-1, keepdim=True)
-    if eps == 0.0 or relative:
-        top_NS1 = top_NS1.masked_fill(top_NS1 == -torch.inf, 0.0)
-    else:
-        top_NS1 = top_NS1.clamp(min=math.log(eps))
-    terms_NSJ = s_NSJ.sub_(top_NS1).exp_()
-    mass_NS1 = terms_NSJ.sum(-1, keepdim=True)
-    if eps == 0.0:
-        return terms_NSJ, mass_NS1.masked_fill(mass_NS1 == 0.0, 1.0)
-    # Relative to the largest term, which the shift has made 1.
-    return terms_NSJ, mass_NS1 + (eps if relative else torch.exp(math.log(eps) - top_NS1))
+    if eps > 0.0:
+        return top_NS1.clamp(min=math.log(eps))
+    return top_NS1.masked_fill(top_NS1 == -torch.inf, 0.0)
 
 
 def _fused_lse(x: Problem) -> Result:
