@@ -41,6 +41,7 @@ def pretrain(
 
     The host is trained on synthetic tasks. It is not Prior Labs' model.
     """
+    from experiments.cli.output import say
     from experiments.errors import ConfigError
     from experiments.pretrain.checkpoint import FILE_NAME, load_checkpoint
     from experiments.pretrain.config import ReplayBudget, load_config
@@ -63,10 +64,10 @@ def pretrain(
         else:
             from experiments.pretrain.progress import live_progress
 
-            with live_progress() as show:
+            with live_progress(say) as show:
                 done = train(chosen, out, show=show)
         if not done:
-            typer.echo(f"stopped; run the same command to go on from {out / FILE_NAME}", err=True)
+            say(f"stopped; run the same command to go on from {out / FILE_NAME}")
             raise typer.Exit(130)
     saved = load_checkpoint(out / FILE_NAME)
     if export is not None:
@@ -98,12 +99,14 @@ def _export(
 
 
 def _print(outcome: dict[str, object], *, as_json: bool) -> None:
-    if as_json:
-        import json
+    from experiments.cli.output import print_json, print_table
 
-        typer.echo(json.dumps(outcome, indent=2))
+    if as_json:
+        print_json(outcome)
         return
-    width = max(len(name) for name in outcome)
-    for name, value in outcome.items():
-        shown = f"{value:.4f}" if isinstance(value, float) else value
-        typer.echo(f"{name:<{width}}  {shown}")
+    rows = [
+        [name, f"{value:.4f}" if isinstance(value, float) else str(value)]
+        for name, value in outcome.items()
+        if value is not None
+    ]
+    print_table("", ["", ""], rows)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from experiments.pretrain.trainer import Status
 
 _STEPS = 10_000
+_LINE_SECONDS = 60.0
 
 
 def clock_text(seconds: float) -> str:
@@ -38,12 +39,24 @@ def status_text(status: Status) -> str:
     )
 
 
+def _sparse_lines(say: Callable[[str], None]) -> Callable[[Status], None]:
+    last = -float("inf")
+
+    def show(status: Status) -> None:
+        nonlocal last
+        if status.elapsed_s - last >= _LINE_SECONDS or status.progress >= 1.0:
+            last = status.elapsed_s
+            say(f"{100 * status.progress:.1f} % {status_text(status)}")
+
+    return show
+
+
 @contextmanager
-def live_progress() -> Iterator[Callable[[Status], None]]:
-    """Show a bar on stderr, redrawn four times a second; without a terminal, show nothing."""
+def live_progress(say: Callable[[str], None]) -> Iterator[Callable[[Status], None]]:
+    """Show a bar on stderr while the block runs, or a line a minute where there is no terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield lambda _: None
+        yield _sparse_lines(say)
         return
     bar = Progress(
         TextColumn("pretrain"),

@@ -192,7 +192,7 @@ def _loop(run: _Run, journal: Journal | None, stops: list[int], show: Any) -> bo
         orders = torch.tensor(
             [
                 progress,
-                now - last_validation >= config.validation_seconds or over,
+                now - last_validation >= config.validation_seconds or over or run.step == 0,
                 now - last_save >= config.checkpoint_seconds or bool(stops) or over,
                 bool(stops),
             ],

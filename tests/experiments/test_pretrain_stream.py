@@ -125,7 +125,7 @@ def test_replay_repeats_a_recorded_pace(tmp_path: Path):
 def test_pace_of_no_finished_run_is_refused(tmp_path: Path, text: str):
     pace = tmp_path / "pace.csv"
     pace.write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigError, match="budget.pace"):
+    with pytest.raises(ConfigError, match=r"budget\.pace"):
         Clock(ReplayBudget(kind="replay", pace=pace), tick_steps=1)
 
 
@@ -156,5 +156,5 @@ def test_faulty_configurations_are_refused_by_name(tmp_path: Path, text: str, cu
 
 
 def test_a_missing_configuration_is_named(tmp_path: Path):
-    with pytest.raises(ConfigError, match="absent.yaml"):
+    with pytest.raises(ConfigError, match=r"absent\.yaml"):
         load_config(tmp_path / "absent.yaml")

@@ -83,9 +83,7 @@ def test_linear_tasks_are_linear_and_interactions_are_not():
     shape = TaskShape(rows=400, columns=4, train_rows=300)
     medians = {}
     for family in ("linear", "interactions"):
-        config = PriorConfig(
-            families={family: 1.0}, marginals={"normal": 1.0}, **PLAIN, **QUIET
-        )
+        config = PriorConfig(families={family: 1.0}, marginals={"normal": 1.0}, **PLAIN, **QUIET)
         tasks = [draw(config, seed, shape) for seed in range(11)]
         medians[family] = np.median([held_out_r2(RidgeCV(), task, 300) for task in tasks])
     # Noise of 0.02 leaves 0.9996 of the variance to a linear fit.
