@@ -12,20 +12,25 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from retrofit.clone import alias
 from retrofit.config import RetrofitConfig, Variant
 from retrofit.errors import CalibrationError
-from retrofit.host import Host
 from retrofit.hosts import v3
 from retrofit.hosts.probe import Probe, probing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+
+    from retrofit.host import Host
 
 QUANTILE = 0.01
 TRAIN_SHARE = 0.7

@@ -12,10 +12,9 @@ import os
 import pickle
 import tempfile
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -24,6 +23,9 @@ from torch import Tensor
 
 from retrofit.digest import json_sha256, tensors_sha256
 from retrofit.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 PATCHED_ARCHITECTURE = "oretro_tabpfn_v3"
 STOCK_ARCHITECTURE = "tabpfn_v3"

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from tabpfn import ModelSpecs, TabPFNRegressor
 from tabpfn.architectures.shared.bar_distribution import FullSupportBarDistribution
 from tabpfn.architectures.tabpfn_v3 import TabPFNV3, TabPFNV3Config
-from tabpfn.inference_config import InferenceConfig
 from torch import Tensor
 
 from retrofit.clone import alias, tensors
 from retrofit.digest import tensors_sha256
 from retrofit.errors import UnsupportedHostError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from tabpfn.inference_config import InferenceConfig
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 import torch
 from tabpfn.architectures import tabpfn_v3
-from tabpfn.architectures.tabpfn_v3 import TabPFNV3
 from tabpfn.constants import ModelVersion
 from tabpfn.inference_config import InferenceConfig
 
 import retrofit
 from retrofit import CalibrationTable, Host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tabpfn.architectures.tabpfn_v3 import TabPFNV3
 
 TINY = {
     "embed_dim": 32,
@@ -31,9 +35,11 @@ TINY = {
 
 
 def redrawn_v3(seed: int = 0, **settings: object) -> TabPFNV3:
-    """A v3 regressor in which every weight that starts at zero is drawn: no block is an identity."""
+    """A v3 regressor whose zero-initialised weights are drawn, so that no block is an identity."""
     torch.manual_seed(seed)
-    config, unknown = tabpfn_v3.parse_config({"num_buckets": 5000, "max_num_classes": 0, **settings})
+    config, unknown = tabpfn_v3.parse_config(
+        {"num_buckets": 5000, "max_num_classes": 0, **settings}
+    )
     assert not unknown
     model = tabpfn_v3.get_architecture(config).eval()
     with torch.no_grad():

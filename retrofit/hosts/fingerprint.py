@@ -38,7 +38,8 @@ def resolve(qualified_name: str) -> Callable[..., Any]:
     for part in path.split("."):
         found = inspect.getattr_static(found, part)
     unwrapped = found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
-    return inspect.unwrap(unwrapped)
+    function: Callable[..., Any] = inspect.unwrap(unwrapped)
+    return function
 
 
 def changed(known: Mapping[str, frozenset[str]]) -> list[str]:

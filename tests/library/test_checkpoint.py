@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -18,6 +18,9 @@ from tabpfn.model_loading import save_tabpfn_model
 import retrofit
 from retrofit import CalibrationTable, Host, Patched, errors
 from retrofit.clone import tensors
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Table = tuple[np.ndarray, ...]
 SETTINGS = {
@@ -40,7 +43,7 @@ def file(patched: Patched, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def content(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
     with safe_open(path, framework="pt") as opened:
-        return {key: opened.get_tensor(key) for key in opened.keys()}, opened.metadata()
+        return {key: opened.get_tensor(key) for key in opened}, opened.metadata()
 
 
 def test_oretro_reads_it_back(file: Path, patched: Patched, table: Table) -> None:
@@ -67,7 +70,8 @@ def test_plain_tabpfn_reads_it(file: Path, patched: Patched, table: Table) -> No
 def test_without_the_import_it_never_loads(file: Path, imported: str) -> None:
     code = f"""
 import {imported}
-tabpfn.TabPFNRegressor(model_path={str(file)!r}, device="cpu").fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
+X, y = [[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0]
+tabpfn.TabPFNRegressor(model_path={str(file)!r}, device="cpu").fit(X, y)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     if "retrofit" in imported:
@@ -108,9 +112,7 @@ def test_half_precision_sources_keep_their_dtype(
     mini_host: Host, tmp_path: Path, calibration: list[CalibrationTable], table: Table
 ) -> None:
     source, fields = content(mini_host.path)
-    half = {
-        name: tensor.half() if tensor.ndim == 2 else tensor for name, tensor in source.items()
-    }
+    half = {name: tensor.half() if tensor.ndim == 2 else tensor for name, tensor in source.items()}
     path = tmp_path / "half-v3.safetensors"
     save_file(half, path, metadata=fields)
     patched = retrofit.patch(retrofit.load_host(path), "oa", tau=1.0, calibration=calibration)

@@ -7,10 +7,12 @@ import socket
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from tabpfn import TabPFNRegressor
 
 import retrofit
 from retrofit import Host, errors
@@ -165,3 +167,12 @@ def test_a_description_matches_the_loaded_host(mini_host: Host) -> None:
     named, loaded = (retrofit.plan(h, "full") for h in ("mini", mini_host))
     assert named.sites == loaded.sites
     assert not loaded.problems
+
+
+def test_a_stock_host_predicts_the_bits_of_plain_tabpfn(
+    mini_host: Host, table: tuple[np.ndarray, ...]
+) -> None:
+    X, y, X_test = table
+    settings = {"n_estimators": 4, "device": "cpu", "inference_precision": torch.float32}
+    plain = TabPFNRegressor(model_path=mini_host.path, **settings).fit(X, y).predict(X_test)
+    assert np.array_equal(mini_host.regressor(**settings).fit(X, y).predict(X_test), plain)

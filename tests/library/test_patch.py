@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -17,6 +17,9 @@ from torch import nn
 import retrofit
 from retrofit import CalibrationTable, Host, errors
 from retrofit.clone import alias, tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Table = tuple[np.ndarray, ...]
 
@@ -168,7 +171,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("spoil", "error", "message"), REFUSED, ids=lambda x: getattr(x, "__name__", ""))
+@pytest.mark.parametrize(
+    ("spoil", "error", "message"), REFUSED, ids=lambda x: getattr(x, "__name__", "")
+)
 def test_unfit_hosts_are_refused_untouched(
     spoil: Callable[[Host], Host], error: type[Exception], message: str, host: Host
 ) -> None:
@@ -222,9 +227,7 @@ def test_an_unknown_variant_names_the_known_ones(host: Host) -> None:
         retrofit.patch(host, "half")
 
 
-def test_an_unknown_upstream_method_is_named(
-    monkeypatch: pytest.MonkeyPatch, host: Host
-) -> None:
+def test_an_unknown_upstream_method_is_named(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
     from retrofit.hosts import v3_fingerprints
 
     method = "tabpfn.architectures.tabpfn_v3:TransformerBlock.forward_cross"
@@ -247,9 +250,7 @@ def test_nan_inside_a_patched_module_is_an_error(
         predict(patched, table, n_estimators=batch)
 
 
-def test_a_stock_cache_is_refused(
-    host: Host, calibration: list[CalibrationTable]
-) -> None:
+def test_a_stock_cache_is_refused(host: Host, calibration: list[CalibrationTable]) -> None:
     x, y = torch.randn(12, 1, 4), torch.randn(12)
     with torch.no_grad():
         _, cache = host.model(x, y, return_kv_cache=True)
