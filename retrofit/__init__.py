@@ -9,6 +9,7 @@ from __future__ import annotations
 from retrofit import errors, ops
 from retrofit.architecture import register
 from retrofit.calibrate import CalibrationTable
+from retrofit.closure import Presence, declaring
 from retrofit.config import RetrofitConfig
 from retrofit.host import Host, HostDescription
 from retrofit.load import describe_host, load_host, official_names
@@ -25,7 +26,9 @@ __all__ = [
     "PatchPlan",
     "PatchReport",
     "Patched",
+    "Presence",
     "RetrofitConfig",
+    "declaring",
     "describe_host",
     "errors",
     "load_host",

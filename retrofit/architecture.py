@@ -7,12 +7,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 from pydantic.dataclasses import dataclass
 from tabpfn.architectures import register_architecture, tabpfn_v3
-from tabpfn.architectures.interface import ArchitectureConfig
 from tabpfn.architectures.tabpfn_v3 import TabPFNV3, TabPFNV3Config
 
 from retrofit.checkpoint import PATCHED_ARCHITECTURE
@@ -21,6 +20,9 @@ from retrofit.errors import CheckpointError
 from retrofit.hosts import v3
 from retrofit.hosts.fingerprint import require_known
 from retrofit.hosts.v3_fingerprints import KNOWN
+
+if TYPE_CHECKING:
+    from tabpfn.architectures.interface import ArchitectureConfig
 
 
 @dataclass

@@ -8,11 +8,11 @@ from typing import Literal
 from pydantic import ConfigDict, field_validator, model_validator
 from pydantic.dataclasses import dataclass
 
-Variant = Literal["oa", "full"]
+Variant = Literal["oa", "full", "closed"]
 EpsMode = Literal["absolute", "relative"]
 PresenceMode = Literal["calibrated", "fixed", "one"]
 
-VARIANTS: tuple[Variant, ...] = ("oa", "full")
+VARIANTS: tuple[Variant, ...] = ("oa", "full", "closed")
 FORMAT_VERSION = 1
 DEFAULT_EPS_DEN = 1e-8
 DEFAULT_TARGET_PRESENCE = 0.999
@@ -26,7 +26,8 @@ class RetrofitConfig:
     """
 
     variant: Variant
-    """`oa`: attention only; `full`: attention, feed-forward and normalisation."""
+    """`oa`: attention only; `full`: attention, feed-forward and normalisation; `closed`: `full`,
+    and everything else through which a declared NULL row or column could act."""
     presence: PresenceMode
     """How tau was found; `one` forces every presence to 1 (the wiring proof)."""
     tau: dict[str, float]

@@ -43,8 +43,8 @@ class UnsupportedModeError(RetrofitError, NotImplementedError):
     """A mode of the host that a patched model does not support."""
 
 
-class KernelError(RetrofitError, ValueError):
-    """A kernel was asked for that cannot serve the request."""
+class PresenceError(RetrofitError, ValueError):
+    """A declaration of NULL rows or columns that does not fit, or that nobody would obey."""
 
 
 class NonFiniteOutputError(RetrofitError, ArithmeticError):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
@@ -40,13 +39,18 @@ from retrofit.digest import tensors_sha256
 from retrofit.errors import CheckpointError, VariantError
 from retrofit.host import Host
 from retrofit.hosts import v3
+from retrofit.hosts.sites import VARIANT_KINDS
+from retrofit.hosts.v3_model import MARKER, OTabPFNV3
 from retrofit.plan import PatchPlan, plan
 from retrofit.report import EPS_SHARE_WARNING, PatchReport, SiteReport, StreamReport
+
+if TYPE_CHECKING:
+    import os
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Patched(Host):
-    """A host whose attention, or attention, feed-forward and norms, are O-closed.
+    """A host whose attention, or attention, feed-forward and norms, or all of it, are O-closed.
 
     ``sha256`` is that of the stock host it was made from.
     """
@@ -60,13 +64,13 @@ class Patched(Host):
 
     @property
     def variant(self) -> Variant:
-        """`oa` or `full`."""
+        """`oa`, `full` or `closed`."""
         return self.config.variant
 
     def restore(self) -> Host:
         """The stock host, its weights bit-identical to those before the patch."""
         model = alias(self.model)
-        assert isinstance(model, v3.OTabPFNV3)
+        assert isinstance(model, OTabPFNV3)
         v3.unswap(model)
         model.config = stock_config(self.architecture_config)
         stock = {field.name: getattr(self, field.name) for field in dataclasses.fields(Host)}
@@ -100,7 +104,7 @@ class Patched(Host):
     def _stored_tensors(self) -> dict[str, Tensor]:
         stored = {}
         for name, tensor in tensors(self.model).items():
-            if name == v3.MARKER:
+            if name == MARKER:
                 stored[name] = torch.tensor(self.config.format_version)
                 continue
             source = self.dtypes[name]
@@ -129,7 +133,7 @@ def patch(
 
     Args:
         host: A stock host.
-        variant: ``oa`` or ``full``.
+        variant: ``oa``, ``full`` or ``closed``.
         tau: Squared carrier norm at which presence is one half, for all streams or by stream;
             None to calibrate it.
         presence: ``one`` forces every presence to 1: with ``eps_den=0`` the patched host then
@@ -180,17 +184,16 @@ def patch(
     return Patched(**fields)
 
 
-def _fixed_tau(
-    tau: float | Mapping[str, float] | None, streams: Sequence[str]
-) -> dict[str, float]:
+def _fixed_tau(tau: float | Mapping[str, float] | None, streams: Sequence[str]) -> dict[str, float]:
     if not isinstance(tau, Mapping):
         assert tau is not None
         return dict.fromkeys(streams, float(tau))
     missing, unknown = set(streams) - set(tau), set(tau) - set(streams)
     if missing or unknown:
+        missed, surplus = (", ".join(sorted(names)) or "none" for names in (missing, unknown))
         msg = (
-            f"tau by stream must name exactly the host's {len(streams)} streams; missing: "
-            f"{', '.join(sorted(missing)) or 'none'}; unknown: {', '.join(sorted(unknown)) or 'none'}"
+            f"tau by stream must name exactly the host's {len(streams)} streams; "
+            f"missing: {missed}; unknown: {surplus}"
         )
         raise VariantError(msg)
     return {stream: float(tau[stream]) for stream in streams}
@@ -205,7 +208,7 @@ def _report(
 ) -> PatchReport:
     sites = []
     for site in the_plan.sites:
-        parameters = list(host.model.get_submodule(site.name).parameters())
+        parameters = v3.parameters_of(host.model, site)
         sites.append(
             SiteReport(
                 name=site.name,
@@ -215,7 +218,7 @@ def _report(
                 parameters=sum(parameter.numel() for parameter in parameters),
                 dtype=str(parameters[0].dtype) if parameters else "none",
                 device=str(parameters[0].device) if parameters else "none",
-                calls=seen.calls[site.name],
+                calls=seen.calls[site.name] if site.kind in VARIANT_KINDS["full"] else None,
                 eps_share=seen.eps_shares.get(site.name),
             )
         )
@@ -257,7 +260,7 @@ def _warnings(sites: Sequence[SiteReport]) -> list[str]:
     found = [
         f"{site.name} ran in no forward pass on the calibration tables"
         for site in sites
-        if not site.calls
+        if site.calls == 0
     ]
     found += [
         f"eps_den took up to {site.eps_share:.2g} of the attention mass at {site.name}; use a "

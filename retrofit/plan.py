@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from tabpfn.architectures.tabpfn_v3 import TabPFNV3
-from torch import nn
 
 from retrofit.config import VARIANTS, Variant
 from retrofit.errors import (
@@ -22,8 +21,14 @@ from retrofit.errors import (
 from retrofit.host import Host, HostDescription
 from retrofit.hosts import v3
 from retrofit.hosts.fingerprint import changed
-from retrofit.hosts.sites import Site, SiteKind, counts
+from retrofit.hosts.sites import VARIANT_KINDS, Site, SiteKind, counts
 from retrofit.hosts.v3_fingerprints import KNOWN
+from retrofit.hosts.v3_model import OTabPFNV3
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch import nn
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class PatchPlan:
     host: str
     variant: Variant
     sites: list[Site]
-    """Sites that would be replaced, in the order of the forward pass."""
+    """Sites that would be replaced: statistics and injections, then the blocks in their order."""
     skipped: dict[str, str]
     """Sites that would stay as they are, with the reason."""
     streams: list[str]
@@ -90,16 +95,15 @@ def plan(host: Host | HostDescription | str | os.PathLike[str], variant: Variant
         )
         raise UnsupportedHostError(msg)
 
-    all_sites = v3.site_map(host.architecture_config)
-    sites = [site for site in all_sites if variant == "full" or site.kind == "attention"]
+    sites = v3.site_map(host.architecture_config, variant)
     return PatchPlan(
         host=host.name,
         variant=variant,
         sites=sites,
         skipped={
             site.name: f"variant {variant} leaves {site.kind} sites as they are"
-            for site in all_sites
-            if site not in sites
+            for site in v3.site_map(host.architecture_config)
+            if site.kind not in VARIANT_KINDS[variant]
         },
         streams=v3.streams(host.architecture_config, variant),
         problems=list(_problems(host)),
@@ -122,7 +126,7 @@ def _problems(host: Host | HostDescription) -> Iterator[Problem]:
 
 
 def _model_problems(model: TabPFNV3) -> Iterator[Problem]:
-    if isinstance(model, v3.OTabPFNV3):
+    if isinstance(model, OTabPFNV3):
         variant = model.retrofit_config.variant
         yield Problem(
             AlreadyPatchedError,

@@ -44,7 +44,8 @@ class SiteReport:
     dtype: str
     device: str
     calls: int | None = None
-    """How often the site ran while the calibration tables were predicted."""
+    """How often the site ran while the calibration tables were predicted; None for injections and
+    statistics, which act only where something is declared NULL."""
     eps_share: float | None = None
     """Largest share of a receiver's attention mass that eps_den took there."""
 

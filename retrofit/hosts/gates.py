@@ -5,15 +5,21 @@ Shapes: B batch, S receivers, J sources, H heads, D head width, E model width.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from retrofit.config import EpsMode, RetrofitConfig
+from retrofit.closure import may_hold_nulls
 from retrofit.hosts.probe import active_probe
+from retrofit.hosts.rotary import Rotary, rotate_by_rank
 from retrofit.ops import oattention, presence
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from retrofit.config import EpsMode, RetrofitConfig
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,8 @@ class Gates:
     """tau by stream of this module; None forces every presence to 1."""
     eps_den: float
     eps_mode: EpsMode
+    closed: bool = False
+    """Whether the number of sources and their positions count the present tokens only."""
 
     @classmethod
     def of(cls, config: RetrofitConfig, name: str, streams: tuple[str, ...]) -> Gates:
@@ -39,7 +47,14 @@ class Gates:
         tau = None
         if config.presence != "one":
             tau = {stream: config.tau[f"{name}:{stream}"] for stream in streams}
-        return cls(name, config.variant == "full", tau, config.eps_den, config.eps_mode)
+        return cls(
+            name=name,
+            full=config.variant != "oa",
+            tau=tau,
+            eps_den=config.eps_den,
+            eps_mode=config.eps_mode,
+            closed=config.variant == "closed",
+        )
 
     def presence(self, stream: str, h: Tensor) -> Tensor:
         """Presence (...) of carriers ``h`` (..., E), in float32 or wider."""
@@ -68,6 +83,25 @@ class Gates:
         p = self.presence("ffn", h)
         self._visit("mlp")
         return scale(mlp(self.norm(norm, attribute, h, p)), p)
+
+    def emit(self, update: Tensor, p: Tensor) -> Tensor:
+        """The receiver's gate on an attention's output, (..., E) and (...)."""
+        return scale(update, p)
+
+    def source_count(self, p_BJ: Tensor) -> int | Tensor:
+        """How many sources a receiver's scores are scaled for: J, or the present ones, (B,)."""
+        if self.closed and may_hold_nulls():
+            return (p_BJ > 0).sum(-1)
+        return p_BJ.shape[1]
+
+    def rotate(self, rope: Rotary | None, t_BSHD: Tensor, p_BS: Tensor) -> Tensor:
+        """Rotary positions of tokens, by rank among the present ones; none without ``rope``."""
+        if rope is None:
+            return t_BSHD
+        if self.closed and may_hold_nulls():
+            return rotate_by_rank(rope, t_BSHD, p_BS > 0)
+        rotated: Tensor = rope.rotate_queries_or_keys(t_BSHD.transpose(1, 2))
+        return rotated.transpose(1, 2)
 
     def attend(
         self, attribute: str, q_BSHD: Tensor, k_BJHD: Tensor, v_BJHD: Tensor, p_BJ: Tensor

@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-SiteKind = Literal["attention", "ffn", "norm"]
-KINDS: tuple[SiteKind, ...] = ("attention", "ffn", "norm")
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from retrofit.config import Variant
+
+SiteKind = Literal["attention", "ffn", "norm", "injection", "statistic"]
+KINDS: tuple[SiteKind, ...] = ("attention", "ffn", "norm", "injection", "statistic")
+VARIANT_KINDS: dict[Variant, tuple[SiteKind, ...]] = {
+    "oa": ("attention",),
+    "full": ("attention", "ffn", "norm"),
+    "closed": KINDS,
+}
 
 
 @dataclass(frozen=True)
 class Site:
-    """One attention, feed-forward or norm of a host."""
+    """One place of a host that a retrofit replaces.
+
+    An injection adds something to tokens, whoever they are: an embedding, a position, a bias. A
+    statistic reads all tokens of an axis at once.
+    """
 
     name: str
-    """Qualified name of the module."""
+    """Path of the module, parameter or method inside the host."""
     kind: SiteKind
     stock_class: str
-    """Class of the module in the stock host."""
+    """Class of what the name leads to in the stock host."""
     owner: str
-    """Qualified name of the module whose class is swapped; the site itself or its block."""
+    """Qualified name of the module whose class is swapped: the site itself, its block, or the
+    model, whose name is empty."""
     owner_class: str
     """Class of the owner in the stock host."""
     twin_class: str

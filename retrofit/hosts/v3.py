@@ -5,30 +5,37 @@ Shapes: R rows, B batch, C columns, N train rows, M test rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
 
 import torch
-from tabpfn.architectures.interface import PerformanceOptions
+from tabpfn.architectures.tabpfn_v3 import MLP as V3MLP
 from tabpfn.architectures.tabpfn_v3 import (
     Attention,
+    ColumnAggregator,
     CrossAttention,
     ICLAttention,
+    InducedSelfAttentionBlock,
+    RotaryEmbedding,
+    SoftmaxScalingMLP,
     TabPFNV3,
-    TabPFNV3Cache,
     TabPFNV3Config,
     _DtypeMatchingRMSNorm,
 )
-from tabpfn.architectures.tabpfn_v3 import MLP as V3MLP
-from torch import Tensor, nn
+from tabpfn.preprocessing.torch.torch_standard_scaler import TorchStandardScaler
+from torch import nn
 
-from retrofit.config import RetrofitConfig, Variant
-from retrofit.digest import require_digest
-from retrofit.errors import NonFiniteOutputError, UnsupportedModeError
 from retrofit.hosts.gates import Gates
-from retrofit.hosts.kv_cache import PresentV3Cache
-from retrofit.hosts.sites import Site, SiteKind
+from retrofit.hosts.sites import VARIANT_KINDS, Site, SiteKind
 from retrofit.hosts.v3_blocks import BLOCK_TWINS, ORMSNorm
+from retrofit.hosts.v3_closed import OClosedTabPFNV3
+from retrofit.hosts.v3_closed_blocks import OColumnAggregator, OInducedBlock, OSoftmaxScaling
+from retrofit.hosts.v3_model import MARKER, OTabPFNV3
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from retrofit.config import RetrofitConfig, Variant
 
 _Member = tuple[str, SiteKind, type[nn.Module]]
 
@@ -51,72 +58,20 @@ _ICL_BLOCK: tuple[_Member, ...] = (
 )
 _MEMBERS = dict(zip(BLOCK_TWINS, (_CROSS_ATTENTION_BLOCK, _TRANSFORMER_BLOCK, _ICL_BLOCK)))
 _BARE_NORMS = ("column_aggregator.out_ln", "output_norm")
-
-
-# A buffer that stock v3 does not know, so that its strict load refuses a patched state dict.
-MARKER = "oretro_format_version"
-
-
-class OTabPFNV3(TabPFNV3):
-    """A TabPFN v3 whose blocks are O-twins."""
-
-    retrofit_config: RetrofitConfig
-
-    def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> Any:
-        """As ``nn.Module``'s, after checking the tensors against the digest in the settings.
-
-        Raises:
-            CheckpointError: a weight differs from what was saved.
-        """
-        require_digest(state_dict, self.retrofit_config.weights_sha256)
-        return super().load_state_dict(state_dict, strict=strict, assign=assign)
-
-    def forward(
-        self,
-        x: Tensor | dict[str, Tensor],
-        y: Tensor | dict[str, Tensor] | None,
-        *,
-        only_return_standard_out: bool = True,
-        categorical_inds: list[list[int]] | None = None,
-        performance_options: PerformanceOptions | None = None,
-        task_type: str | None = None,
-        kv_cache: TabPFNV3Cache | None = None,
-        return_kv_cache: bool = False,
-        x_is_test_only: bool = False,
-    ) -> Any:
-        """Stock's forward on ``x`` (R, B, C) and ``y`` (N,) or (N, B): logits (M, B, n_out).
-
-        Raises:
-            NonFiniteOutputError: a logit is NaN or infinite.
-            UnsupportedModeError: ``kv_cache`` was built by a stock model.
-        """
-        if not (kv_cache is None or kv_cache.is_empty() or isinstance(kv_cache, PresentV3Cache)):
-            msg = "the key/value cache was built by a stock model; build it with the patched one"
-            raise UnsupportedModeError(msg)
-        result = super().forward(
-            x,
-            y,
-            only_return_standard_out=only_return_standard_out,
-            categorical_inds=categorical_inds,
-            performance_options=performance_options,
-            task_type=task_type,
-            kv_cache=kv_cache,
-            return_kv_cache=return_kv_cache,
-            x_is_test_only=x_is_test_only,
-        )
-        output, cache = result if return_kv_cache else (result, None)
-        logits = output if only_return_standard_out else output["standard"]
-        # Stock replaces NaN logits by zeros, which look like a prediction.
-        if not torch.isfinite(logits).all():
-            msg = (
-                f"the patched host ({self.retrofit_config.variant}) emitted NaN or infinite logits "
-                f"for {int((~torch.isfinite(logits)).any(-1).sum())} of {logits[..., 0].numel()} "
-                "test rows; check the inputs' range, the weights and the inference precision"
-            )
-            raise NonFiniteOutputError(msg)
-        return (output, PresentV3Cache.of(cache)) if return_kv_cache else output
+_CLOSED_TWINS: dict[type[Any], type[Any]] = {
+    InducedSelfAttentionBlock: OInducedBlock,
+    ColumnAggregator: OColumnAggregator,
+    SoftmaxScalingMLP: OSoftmaxScaling,
+}
+_MODEL_SITES: tuple[tuple[str, SiteKind, type[Any]], ...] = (
+    ("standard_scaler", "statistic", TorchStandardScaler),
+    ("_group_features", "statistic", FunctionType),
+    ("_prepare_y", "statistic", FunctionType),
+    ("x_embed", "injection", nn.Linear),
+    ("col_y_encoder", "injection", nn.Linear),
+    ("icl_y_encoder", "injection", nn.Linear),
+    ("output_projection", "injection", nn.Sequential),
+)
 
 
 def blocks(config: TabPFNV3Config) -> Iterator[tuple[str, type[nn.Module]]]:
@@ -132,25 +87,18 @@ def blocks(config: TabPFNV3Config) -> Iterator[tuple[str, type[nn.Module]]]:
         yield f"icl_blocks.{layer}", icl_block
 
 
-def site_map(config: TabPFNV3Config) -> list[Site]:
-    """Every attention, feed-forward and norm of a v3 host with this configuration."""
-    sites = [
-        Site(
-            name=f"{block}.{attribute}",
-            kind=kind,
-            stock_class=stock.__name__,
-            owner=block,
-            owner_class=block_class.__name__,
-            twin_class=BLOCK_TWINS[block_class].__name__,
-        )
-        for block, block_class in blocks(config)
-        for attribute, kind, stock in _MEMBERS[block_class]
-    ]
-    norm = _DtypeMatchingRMSNorm.__name__
-    sites += [
-        Site(name, "norm", norm, name, norm, ORMSNorm.__name__) for name in _BARE_NORMS
-    ]
-    return sites
+def site_map(config: TabPFNV3Config, variant: Variant = "closed") -> list[Site]:
+    """Every site that ``variant`` replaces in a v3 host with this configuration."""
+    return [site for site in _sites(config) if site.kind in VARIANT_KINDS[variant]]
+
+
+def parameters_of(model: TabPFNV3, site: Site) -> list[nn.Parameter]:
+    """The host's weights at a site; none where it is a function of its input alone."""
+    *path, last = site.name.split(".")
+    found = getattr(model.get_submodule(".".join(path)), last)
+    if isinstance(found, nn.Parameter):
+        return [found]
+    return list(found.parameters()) if isinstance(found, nn.Module) else []
 
 
 def mismatches(model: TabPFNV3) -> tuple[list[str], list[str]]:
@@ -159,21 +107,26 @@ def mismatches(model: TabPFNV3) -> tuple[list[str], list[str]]:
     Both lists hold sentences; a module of another class, even a subclass, counts as missing.
     """
     expected: dict[str, type[nn.Module]] = dict.fromkeys(_BARE_NORMS, _DtypeMatchingRMSNorm)
+    expected |= dict(_closed_modules(model.config))
     for block, block_class in blocks(model.config):
         expected[block] = block_class
         for attribute, _, stock in _MEMBERS[block_class]:
             expected[f"{block}.{attribute}"] = stock
-    found = dict(model.named_modules())
-    missing = [
-        f"{name} should be a {stock.__name__} and is "
-        + (f"a {type(found[name]).__name__}" if name in found else "absent")
-        for name, stock in expected.items()
-        if type(found.get(name)) is not stock
-    ]
+    found: dict[str, object] = dict(model.named_modules())
     extra = [
         f"{name} is a {type(module).__name__} that the map does not know"
         for name, module in found.items()
         if name not in expected and isinstance(module, tuple(set(expected.values())))
+    ]
+    for name, _, stock in _MODEL_SITES:
+        if stock is not FunctionType:
+            expected[name] = stock
+            found[name] = getattr(model, name, None)
+    missing = [
+        f"{name} should be a {stock.__name__} and is "
+        + ("absent" if found.get(name) is None else f"a {type(found[name]).__name__}")
+        for name, stock in expected.items()
+        if type(found.get(name)) is not stock
     ]
     return missing, extra
 
@@ -182,9 +135,12 @@ def twins(config: TabPFNV3Config, variant: Variant) -> Iterator[tuple[str, type[
     """Qualified name and twin class of every module whose class ``variant`` swaps."""
     for name, stock in blocks(config):
         yield name, BLOCK_TWINS[stock]
-    if variant == "full":
+    if variant != "oa":
         for name in _BARE_NORMS:
             yield name, ORMSNorm
+    if variant == "closed":
+        for name, stock in _closed_modules(config):
+            yield name, _CLOSED_TWINS[stock]
 
 
 def streams(config: TabPFNV3Config, variant: Variant) -> list[str]:
@@ -192,8 +148,7 @@ def streams(config: TabPFNV3Config, variant: Variant) -> list[str]:
     return [
         f"{name}:{stream}"
         for name, twin in twins(config, variant)
-        for stream in twin.streams
-        if variant == "full" or stream != "ffn"
+        for stream in _streams_of(twin, variant)
     ]
 
 
@@ -204,14 +159,15 @@ def swap(model: TabPFNV3, config: RetrofitConfig) -> None:
         KeyError: ``config.tau`` lacks a stream of the model.
     """
     gates = {
-        name: Gates.of(config, name, tuple(s for s in twin.streams if _needed(config, s)))
+        name: Gates.of(config, name, _streams_of(twin, config.variant))
         for name, twin in twins(model.config, config.variant)
     }
     for name, twin in twins(model.config, config.variant):
         module = model.get_submodule(name)
         module.__class__ = twin
         module.gates = gates[name]
-    model.__class__ = OTabPFNV3
+    model.__class__ = OClosedTabPFNV3 if config.variant == "closed" else OTabPFNV3
+    model.requires_grad_(False)
     model.retrofit_config = config
     model.register_buffer(MARKER, torch.tensor(config.format_version))
     model._nan_safe_output = False
@@ -219,18 +175,52 @@ def swap(model: TabPFNV3, config: RetrofitConfig) -> None:
 
 def unswap(model: OTabPFNV3) -> None:
     """Turn a patched model back into the stock one, in place."""
-    stock_of = {twin: stock for stock, twin in BLOCK_TWINS.items()} | {
-        ORMSNorm: _DtypeMatchingRMSNorm
-    }
+    stock_of = {twin: stock for stock, twin in (BLOCK_TWINS | _CLOSED_TWINS).items()}
+    stock_of[ORMSNorm] = _DtypeMatchingRMSNorm
     for name, twin in twins(model.config, model.retrofit_config.variant):
         module = model.get_submodule(name)
         module.__class__ = stock_of[twin]
         del module.gates
     del model.retrofit_config
     delattr(model, MARKER)
+    # As tabpfn loads it: torch picks matrix kernels by this flag.
+    model.requires_grad_(True)
     model.__class__ = TabPFNV3
     model._nan_safe_output = True
 
 
-def _needed(config: RetrofitConfig, stream: str) -> bool:
-    return config.variant == "full" or stream != "ffn"
+def _streams_of(twin: type[Any], variant: Variant) -> tuple[str, ...]:
+    return tuple(stream for stream in twin.streams if variant != "oa" or stream != "ffn")
+
+
+def _closed_modules(config: TabPFNV3Config) -> Iterator[tuple[str, type[Any]]]:
+    """Qualified name and stock class of the modules that `closed` swaps besides the blocks."""
+    for layer in range(config.dist_embed_num_blocks):
+        name = f"feature_distribution_embedder.layers.{layer}"
+        yield name, InducedSelfAttentionBlock
+        yield f"{name}.cross_attn_block1.attn.softmax_scaling_layer", SoftmaxScalingMLP
+    yield "column_aggregator", ColumnAggregator
+    for layer in range(config.nlayers):
+        yield f"icl_blocks.{layer}.icl_attention.softmax_scaling_layer", SoftmaxScalingMLP
+
+
+def _sites(config: TabPFNV3Config) -> Iterator[Site]:
+    for name, kind, stock in _MODEL_SITES:
+        yield Site(name, kind, stock.__name__, "", TabPFNV3.__name__, OClosedTabPFNV3.__name__)
+    for name, owner in _closed_modules(config):
+        ends = (owner.__name__, _CLOSED_TWINS[owner].__name__)
+        if owner is InducedSelfAttentionBlock:
+            yield Site(f"{name}.inducing_vectors", "injection", "Parameter", name, *ends)
+        elif owner is ColumnAggregator:
+            yield Site(f"{name}.cls_tokens", "injection", "Parameter", name, *ends)
+            if config.use_rope:
+                yield Site(f"{name}.rope", "injection", RotaryEmbedding.__name__, name, *ends)
+        else:
+            yield Site(name, "statistic", owner.__name__, name, *ends)
+    for name, block_class in blocks(config):
+        ends = (block_class.__name__, BLOCK_TWINS[block_class].__name__)
+        for attribute, kind, stock in _MEMBERS[block_class]:
+            yield Site(f"{name}.{attribute}", kind, stock.__name__, name, *ends)
+    norm = _DtypeMatchingRMSNorm.__name__
+    for name in _BARE_NORMS:
+        yield Site(name, "norm", norm, name, norm, ORMSNorm.__name__)

@@ -25,7 +25,7 @@ from tabpfn.architectures.tabpfn_v3 import (
 from torch import Tensor, nn
 
 from retrofit.errors import UnsupportedModeError
-from retrofit.hosts.gates import Gates, scale
+from retrofit.hosts.gates import Gates
 from retrofit.hosts.kv_cache import PresentKVCacheEntry, PresentQuantizedKVCacheEntry
 
 
@@ -34,14 +34,6 @@ def _heads(projection: nn.Module, x_BSE: Tensor, head_dim: int) -> Tensor:
     B, S, _ = x_BSE.shape
     projected: Tensor = projection(x_BSE)
     return projected.view(B, S, -1, head_dim)
-
-
-def _rotate(rope: RotaryEmbedding | None, t_BSHD: Tensor) -> Tensor:
-    """Rotary positions along the token axis; the identity without ``rope``."""
-    if rope is None:
-        return t_BSHD
-    rotated: Tensor = rope.rotate_queries_or_keys(t_BSHD.transpose(1, 2))
-    return rotated.transpose(1, 2)
 
 
 class OCrossAttentionBlock(CrossAttentionBlock):
@@ -62,9 +54,9 @@ class OCrossAttentionBlock(CrossAttentionBlock):
         k_BVHD = _heads(attn.k_projection, sources, attn.head_dim)
         v_BVHD = _heads(attn.v_projection, sources, attn.head_dim)
         if attn.softmax_scaling_layer is not None:
-            q_BQHD = attn.softmax_scaling_layer(q_BQHD, k_BVHD.shape[1])
+            q_BQHD = attn.softmax_scaling_layer(q_BQHD, gates.source_count(p_BV))
         out = attn.out_projection(gates.attend("attn", q_BQHD, k_BVHD, v_BVHD, p_BV))
-        x_BQE = x_BQE + scale(out, p_BQ)
+        x_BQE = x_BQE + gates.emit(out, p_BQ)
         return x_BQE + gates.feed_forward(self.mlp, self.layernorm2, "layernorm2", x_BQE)
 
 
@@ -117,14 +109,13 @@ class OTransformerBlock(TransformerBlock):
         """What receivers (B, Q, E) take from sources (B, C, E), gated by the receivers."""
         gates, attention = self.gates, self.attention
         p_BC, context = self._normed(context_BCE)
-        p_BQ, receivers = (
-            (p_BC, context) if query_BQE is context_BCE else self._normed(query_BQE)
-        )
-        q_BQHD = _rotate(rope, _heads(attention.q_projection, receivers, attention.head_dim))
-        k_BCHD = _rotate(rope, _heads(attention.k_projection, context, attention.head_dim))
+        p_BQ, receivers = (p_BC, context) if query_BQE is context_BCE else self._normed(query_BQE)
+        q_BQHD = _heads(attention.q_projection, receivers, attention.head_dim)
+        k_BCHD = _heads(attention.k_projection, context, attention.head_dim)
+        q_BQHD, k_BCHD = gates.rotate(rope, q_BQHD, p_BQ), gates.rotate(rope, k_BCHD, p_BC)
         v_BCHD = _heads(attention.v_projection, context, attention.head_dim)
         out = attention.out_projection(gates.attend("attention", q_BQHD, k_BCHD, v_BCHD, p_BC))
-        return scale(out, p_BQ)
+        return gates.emit(out, p_BQ)
 
     def _normed(self, x_BSE: Tensor) -> tuple[Tensor, Tensor]:
         """Presence (B, S) of the carriers, and the carriers after the (gated) pre-norm."""
@@ -243,11 +234,11 @@ class OICLTransformerBlock(ICLTransformerBlock):
     def _mix(self, q_BRHD: Tensor, k_BNHD: Tensor, v_BNHD: Tensor, p_BN: Tensor) -> Tensor:
         scaling = self.icl_attention.softmax_scaling_layer
         if scaling is not None:
-            q_BRHD = scaling(q_BRHD, k_BNHD.shape[1])
+            q_BRHD = scaling(q_BRHD, self.gates.source_count(p_BN))
         return self.gates.attend("icl_attention", q_BRHD, k_BNHD, v_BNHD, p_BN)
 
     def _emit(self, mixed_BRE: Tensor, p_BR: Tensor) -> Tensor:
-        return scale(self.icl_attention.out_projection(mixed_BRE), p_BR)
+        return self.gates.emit(self.icl_attention.out_projection(mixed_BRE), p_BR)
 
     def _feed_forward_update(self, x_BRE: Tensor) -> Tensor:
         return self.gates.feed_forward(self.mlp, self.layernorm_mlp, "layernorm_mlp", x_BRE)

@@ -1,0 +1,119 @@
+"""Which rows and columns of a table are there: declared by the user, never guessed from zeros.
+
+A zero is a value, and NaN is a missing value; both tell something about a row. A NULL row or
+column takes no part at all, and only the caller can know that. A closed host gives the present
+rows the predictions that it gives without the NULL ones, and never reads what stands in those.
+
+Shapes: B batch, N train rows, M test rows, C columns.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from retrofit.errors import PresenceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True, eq=False)
+class Presence:
+    """True for each row and column that is there, False for a NULL one; None if all are.
+
+    Anything that ``torch.as_tensor`` takes: (B, N), (B, M), (B, C) with one line per batch
+    element, or (N,), (M,), (C,) for all of them.
+
+    Raises:
+        PresenceError: a mask is not boolean, has another number of axes or another batch size
+            than the rest, or leaves a batch element without any train row or column.
+    """
+
+    train_rows: Any = None
+    test_rows: Any = None
+    columns: Any = None
+
+    def __post_init__(self) -> None:
+        batches = {}
+        for name in ("train_rows", "test_rows", "columns"):
+            mask = getattr(self, name)
+            if mask is None:
+                continue
+            mask = torch.as_tensor(mask)
+            _require_mask(name, mask)
+            if name != "test_rows" and not bool(mask.any(-1).all()):
+                msg = f"{name} leaves a table without any; a prediction needs at least one"
+                raise PresenceError(msg)
+            object.__setattr__(self, name, mask)
+            if mask.ndim == 2:
+                batches[name] = mask.shape[0]
+        if len(set(batches.values())) > 1:
+            msg = f"the masks disagree on the batch size: {batches}"
+            raise PresenceError(msg)
+
+    def masks(
+        self, batch: int, train: int, test: int, columns: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The declaration for one call: train rows (B, N), test rows (B, M), columns (B, C).
+
+        Raises:
+            PresenceError: a mask does not fit the call's shapes.
+        """
+        return (
+            _fitted("train_rows", self.train_rows, batch, train),
+            _fitted("test_rows", self.test_rows, batch, test),
+            _fitted("columns", self.columns, batch, columns),
+        )
+
+
+def _require_mask(name: str, mask: Tensor) -> None:
+    if mask.dtype != torch.bool:
+        msg = f"{name} must be boolean, True for what is there; its dtype is {mask.dtype}"
+        raise PresenceError(msg)
+    if mask.ndim not in (1, 2):
+        msg = f"{name} must have one axis, or two, batch first; its shape is {tuple(mask.shape)}"
+        raise PresenceError(msg)
+
+
+def _fitted(name: str, mask: Tensor | None, batch: int, length: int) -> Tensor:
+    if mask is None:
+        return torch.ones(batch, length, dtype=torch.bool)
+    if mask.shape not in ((length,), (batch, length)):
+        msg = (
+            f"{name} has shape {tuple(mask.shape)}, and the table at hand needs ({length},) or "
+            f"({batch}, {length})"
+        )
+        raise PresenceError(msg)
+    return mask.expand(batch, length)
+
+
+_declared: ContextVar[Presence | None] = ContextVar("oretro_presence", default=None)
+
+
+def declared() -> Presence | None:
+    """The presence that is declared in this context; None where everything is present."""
+    return _declared.get()
+
+
+@contextmanager
+def declaring(presence: Presence | None) -> Iterator[None]:
+    """Declare which rows and columns are there, for every closed host called inside the block.
+
+    The declaration holds in the current thread only.
+    """
+    token = _declared.set(presence)
+    try:
+        yield
+    finally:
+        _declared.reset(token)
+
+
+def may_hold_nulls() -> bool:
+    """Whether blocks must reckon with NULL tokens; a traced graph always does."""
+    return torch.compiler.is_compiling() or _declared.get() is not None
