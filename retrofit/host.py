@@ -104,4 +104,8 @@ class Host:
             norm_criterion=copy.deepcopy(self.criterion),
         )
         defaults = {"inference_precision": torch.float32, "kv_cache_precision": "auto"}
-        return TabPFNRegressor(model_path=spec, **(defaults | settings))
+        return self._regressor_class(model_path=spec, **(defaults | settings))
+
+    @property
+    def _regressor_class(self) -> type[TabPFNRegressor]:
+        return TabPFNRegressor

@@ -48,7 +48,7 @@ class Insertion:
         assert y_N is not None, "tabpfn's engines always hand the targets over"
         given = 0 if options["x_is_test_only"] else y_N.shape[0]
         test = x_RBC.shape[0] - given
-        test_M = torch.tensor([True] * test + [False] * self.test_rows)
+        test_M = torch.tensor([True] * test + [False] * self.test_rows, dtype=torch.bool)
         columns_C = torch.tensor([True] * x_RBC.shape[2] + [False] * self.columns)
         rows_R = test_M if options["x_is_test_only"] else torch.cat((self.train_rows, test_M))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import torch
 from pydantic import TypeAdapter, ValidationError
+from tabpfn import TabPFNRegressor
 from tabpfn.inference_config import InferenceConfig
 from torch import Tensor
 
@@ -27,6 +28,7 @@ from retrofit.calibrate import (
 )
 from retrofit.checkpoint import PATCHED_ARCHITECTURE, REPORT, write_patched
 from retrofit.clone import alias, tensors
+from retrofit.closed_regressor import ClosedRegressor
 from retrofit.config import (
     DEFAULT_EPS_DEN,
     DEFAULT_TARGET_PRESENCE,
@@ -66,6 +68,10 @@ class Patched(Host):
     def variant(self) -> Variant:
         """`oa`, `full` or `closed`."""
         return self.config.variant
+
+    @property
+    def _regressor_class(self) -> type[TabPFNRegressor]:
+        return ClosedRegressor if self.variant == "closed" else TabPFNRegressor
 
     def restore(self) -> Host:
         """The stock host, its weights bit-identical to those before the patch."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 _V3 = "tabpfn.architectures.tabpfn_v3"
 _KV = "tabpfn.architectures.kv_cache"
 _CHUNKED = "tabpfn.architectures.shared.chunked_evaluate"
+_TORCH_PREPROCESSING = "tabpfn.preprocessing.torch"
 
 KNOWN: dict[str, frozenset[str]] = {
     f"{_V3}:CrossAttention.forward": frozenset({"42ab197c731ddac0"}),
@@ -38,4 +39,36 @@ KNOWN: dict[str, frozenset[str]] = {
     f"{_KV}:QuantizedKVCacheEntry.dequantize": frozenset({"6b536de1bc59b10d"}),
     f"{_KV}:KVCache._consume_and_concatenate_layers": frozenset({"94f2a1195719dbf2"}),
     f"{_CHUNKED}:chunked_evaluate_maybe_inplace": frozenset({"dfccd3e278c19a59"}),
+    f"{_V3}:TabPFNV3._preprocess_and_group": frozenset({"27db702170d7b956"}),
+    f"{_V3}:TabPFNV3._preprocess_raw": frozenset({"abf5fe0f3a75f63c"}),
+    f"{_V3}:TabPFNV3._group_features": frozenset({"d96dee2d7331ebfb"}),
+    f"{_V3}:TabPFNV3._prepare_y": frozenset({"3779b67b779a8ed2"}),
+    f"{_V3}:TabPFNV3._embed_icl_y": frozenset({"d11a11b8109b8e63"}),
+    f"{_V3}:TabPFNV3._embed_col_y": frozenset({"8c78c17fcd0c2739"}),
+    f"{_V3}:TabPFNV3._stages_0_to_2": frozenset({"46a240a70a9f2918"}),
+    f"{_V3}:TabPFNV3._compute_all_inducing_hidden": frozenset({"2117e7ff0653fc48"}),
+    f"{_V3}:InducedSelfAttentionBlock.forward": frozenset({"df882b993436d9dd"}),
+    f"{_V3}:FeatureDistributionEmbedder.forward": frozenset({"5227ba645c236e11"}),
+    f"{_V3}:apply_rope": frozenset({"e344f8405f63098d"}),
+    f"{_V3}:_safe_log_seqlen": frozenset({"1608dee65a7f8f32"}),
+    f"{_V3}:_prepare_targets": frozenset({"297263ef95b5a3e6"}),
+    f"{_V3}:_impute_nan_and_inf_with_mean": frozenset({"9a8ade52b5ae64a8"}),
+    f"{_V3}:_impute_target_nan_and_inf": frozenset({"64897aba01eb0354"}),
+    f"{_V3}:_generate_nan_and_inf_indicator": frozenset({"4c85cc73e9caed75"}),
+    f"{_TORCH_PREPROCESSING}.torch_standard_scaler:TorchStandardScaler.fit": frozenset(
+        {"e51d120da21fc5c7"}
+    ),
+    f"{_TORCH_PREPROCESSING}.torch_standard_scaler:TorchStandardScaler.transform": frozenset(
+        {"15825423a11c4ee6"}
+    ),
+    f"{_TORCH_PREPROCESSING}.ops:torch_nanstd": frozenset({"8f14d9500507fba7"}),
+}
+
+# What `predict_tables` relies on besides: how an estimator asks its engine, and that the model.
+ENGINE: dict[str, frozenset[str]] = {
+    "tabpfn.inference:InferenceEngineCachePreprocessing.iter_outputs": frozenset(
+        {"c27cbd1233a4d7fb"}
+    ),
+    "tabpfn.inference:_call_model_on_members": frozenset({"815648daf0330627"}),
+    "tabpfn.regressor:TabPFNRegressor._iter_forward_executor": frozenset({"f02ec0a6e5e08639"}),
 }

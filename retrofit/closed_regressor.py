@@ -1,0 +1,125 @@
+"""The estimator of a closed host: NULL rows and columns declared on the raw table.
+
+Shapes: N train rows, M test rows, C columns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from tabpfn import TabPFNRegressor
+from torch import Tensor
+
+from retrofit.closure import Presence
+from retrofit.errors import PresenceError, UnsupportedModeError
+from retrofit.insertion import Insertion, inserting
+
+
+class ClosedRegressor(TabPFNRegressor):  # type: ignore[misc]
+    """A ``TabPFNRegressor`` whose tables may hold rows and columns that are declared NULL.
+
+    The estimator prepares its ensemble members from the present rows and columns alone, so that
+    nothing in a NULL place is read. The NULL ones then go through the model as NULL tokens.
+    Without a declaration it is a ``TabPFNRegressor``.
+    """
+
+    def fit(self, X: Any, y: Any, *, presence: Presence | None = None) -> ClosedRegressor:
+        """Fit on X (N, C) and y (N,), of which ``presence`` declares the rows and columns.
+
+        Raises:
+            PresenceError: the declaration does not fit, or says something of test rows.
+            UnsupportedModeError: the estimator runs on several devices.
+        """
+        self.presence_ = None
+        if presence is None:
+            super().fit(X, y)
+            return self
+        if presence.test_rows is not None:
+            msg = "test rows are declared when they are predicted: predict(X, test_rows=...)"
+            raise PresenceError(msg)
+        rows, columns = np.shape(X)
+        train_1N, _, columns_1C = presence.masks(1, rows, 0, columns)
+        train_N, columns_C = train_1N[0], columns_1C[0]
+        with inserting(_insertion(train_N, columns_C)):
+            super().fit(_part(X, train_N, columns_C), _part(y, train_N))
+        self._refuse_several_devices()
+        self.presence_ = Presence(train_rows=train_N, columns=columns_C)
+        return self
+
+    def predict(
+        self,
+        X: Any,
+        *,
+        output_type: Any = "mean",
+        quantiles: list[float] | None = None,
+        test_rows: Any = None,
+    ) -> Any:
+        """As ``TabPFNRegressor.predict`` on X (M, C); ``test_rows`` (M,) is False for NULL ones.
+
+        X has the columns of the raw table, the NULL ones too. Every array of the result holds
+        NaN where ``test_rows`` is False; a ``main`` or ``full`` result flags the rows as well:
+        ``test_present``.
+
+        Raises:
+            PresenceError: ``test_rows`` does not fit, or leaves no row to predict.
+            UnsupportedModeError: the estimator runs on several devices.
+        """
+        asked = {"output_type": output_type, "quantiles": quantiles}
+        fitted = getattr(self, "presence_", None)
+        if test_rows is None and fitted is None:
+            return super().predict(X, **asked)
+        self._refuse_several_devices()
+        rows, columns = np.shape(X)
+        fitted = fitted or Presence()
+        declared = Presence(fitted.train_rows, test_rows, fitted.columns)
+        train = self.n_train_samples_ if fitted.train_rows is None else len(fitted.train_rows)
+        train_N, test_M, columns_C = (mask[0] for mask in declared.masks(1, train, rows, columns))
+        if not test_M.any():
+            msg = "test_rows leaves no row to predict"
+            raise PresenceError(msg)
+        with inserting(_insertion(train_N, columns_C, test_M)):
+            result = super().predict(_part(X, test_M, columns_C), **asked)
+        if not isinstance(result, dict):
+            return _spread(result, test_M)
+        spread = {name: _spread(value, test_M) for name, value in result.items()}
+        return {**spread, "test_present": test_M.numpy()}
+
+    def _refuse_several_devices(self) -> None:
+        if len(self.devices_) > 1:
+            msg = (
+                f"the estimator runs on {len(self.devices_)} devices, one thread each, and a "
+                "declaration holds in one thread; give one device"
+            )
+            raise UnsupportedModeError(msg)
+
+
+def _insertion(train_N: Tensor, columns_C: Tensor, test_M: Tensor | None = None) -> Insertion:
+    null_rows = 0 if test_M is None else int((~test_M).sum())
+    return Insertion(train_N, test_rows=null_rows, columns=int((~columns_C).sum()))
+
+
+def _part(table: Any, rows: Tensor, columns: Tensor | None = None) -> Any:
+    """The present rows and columns of a table, of its own type where it is a data frame."""
+    kept = np.flatnonzero(rows.numpy())
+    if hasattr(table, "iloc"):
+        picked = table.iloc[kept]
+        return picked if columns is None else picked.iloc[:, np.flatnonzero(columns.numpy())]
+    picked = np.asarray(table)[kept]
+    return picked if columns is None else picked[:, columns.numpy()]
+
+
+def _spread(value: Any, test_M: Tensor) -> Any:
+    """Arrays over the present test rows as arrays over all, NaN in between; others as they are."""
+    if isinstance(value, list):
+        return [_spread(part, test_M) for part in value]
+    if isinstance(value, Tensor):
+        spread = value.new_full((len(test_M), *value.shape[1:]), torch.nan)
+        spread[test_M.to(value.device)] = value
+        return spread
+    if isinstance(value, np.ndarray):
+        array = np.full((len(test_M), *value.shape[1:]), np.nan)
+        array[test_M.numpy()] = value
+        return array
+    return value
