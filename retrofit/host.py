@@ -108,4 +108,5 @@ class Host:
 
     @property
     def _regressor_class(self) -> type[TabPFNRegressor]:
-        return TabPFNRegressor
+        stock: type[TabPFNRegressor] = TabPFNRegressor
+        return stock
