@@ -110,4 +110,10 @@ def export_host(
             "budget; let it finish, or export what is there with --unfinished."
         )
     content = host_checkpoint(checkpoint, half=half)
-    fill_atomic(path, lambda draft: save_as_safetensors(content, draft))
+
+    def fill(draft: Path) -> None:
+        save_as_safetensors(content, draft)
+        # safetensors keeps its files from everybody else; a host is meant to be shared.
+        draft.chmod(0o644)
+
+    fill_atomic(path, fill)

@@ -73,9 +73,10 @@ kind of site that the official model has. It is not meant for predictions that m
 
 ## Data
 
-Synthetic regression tasks from a prior of our own (`experiments/prior`): {families};
-categorical, heavy-tailed, discretised and irrelevant columns; noise levels; missing cells.
-No real table was used for training or for the choice of a checkpoint.
+Synthetic regression tasks from a prior of our own (`experiments/prior`). Families of signals:
+{families}. Columns are categorical,
+heavy-tailed, discretised or irrelevant; noise levels vary; cells are missing. No real table was
+used for training or for the choice of a checkpoint.
 
 ## Training
 

@@ -140,12 +140,3 @@ def test_misuse_ends_with_one_sentence_and_status_two(
     assert done.returncode == 2
     assert reason in done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.slow
-def test_exports_under_a_misleading_name_are_refused(finished: Path, tmp_path: Path):
-    for name, reason in (("host.safetensors", "'v3'"), ("host-v3.ckpt", ".safetensors")):
-        done = oretro(CONFIG, "--out", finished, "--export", tmp_path / name)
-        assert done.returncode == 2
-        assert reason in done.stderr
-        assert not (tmp_path / name).exists()

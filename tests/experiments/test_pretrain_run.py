@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from experiments.errors import TrainingError
+from experiments.errors import ConfigError, TrainingError
 from experiments.pretrain.checkpoint import FILE_NAME, load_checkpoint
 from experiments.pretrain.config import PretrainConfig
-from experiments.pretrain.export import average_weights
+from experiments.pretrain.export import BORDERS, average_weights, export_host
 from experiments.pretrain.journal import CURVE, LOG, PACE, RECORD
 from experiments.pretrain.model import batch_logits, build_loss, build_model, target_borders
 from experiments.pretrain.optimiser import Optimiser
@@ -259,3 +259,56 @@ def test_a_failed_write_leaves_the_old_checkpoint(tmp_path: Path, monkeypatch: p
         saved.save(path)
     assert path.read_bytes() == before
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("host.safetensors", "'v3'"), ("host-v3.ckpt", r"\.safetensors")]
+)
+def test_exports_under_a_misleading_name_are_refused(tmp_path: Path, name: str, reason: str):
+    assert train(tiny(budget={"kind": "steps", "steps": 1}), tmp_path)
+    saved = load_checkpoint(tmp_path / FILE_NAME)
+    with pytest.raises(ConfigError, match=reason):
+        export_host(saved, tmp_path / name)
+    assert not (tmp_path / name).exists()
+
+
+def test_unfinished_or_broken_runs_are_not_exported_unasked(tmp_path: Path):
+    assert not train(tiny(), tmp_path, show=stop_at(3))
+    saved = load_checkpoint(tmp_path / FILE_NAME)
+    target = tmp_path / "host-v3.safetensors"
+    with pytest.raises(TrainingError, match="--unfinished"):
+        export_host(saved, target)
+    assert not target.exists()
+    export_host(saved, target, unfinished=True)
+    assert target.stat().st_mode & 0o044 == 0o044
+    before = target.read_bytes()
+    saved.optimiser["average"]["module.output_norm.weight"][0] = float("inf")
+    with pytest.raises(TrainingError, match=r"output_norm\.weight"):
+        export_host(saved, target, unfinished=True)
+    assert target.read_bytes() == before
+
+
+def test_exported_weights_give_the_logits_of_the_averaged_model(tmp_path: Path):
+    from tabpfn.architectures import tabpfn_v3
+    from tabpfn.checkpoint import Checkpoint as TabPFNCheckpoint
+
+    config = tiny()
+    assert train(config, tmp_path)
+    target = tmp_path / "host-v3.safetensors"
+    export_host(load_checkpoint(tmp_path / FILE_NAME), target)
+    content = TabPFNCheckpoint(target).load()
+    assert content["architecture_name"] == "tabpfn_v3"
+    assert content["inference_config"]["FINGERPRINT_FEATURE"] is False
+    assert torch.equal(content["state_dict"][BORDERS], target_borders(20))
+    loaded = tabpfn_v3.get_architecture(tabpfn_v3.parse_config(content["config"])[0])
+    loaded.load_state_dict(content["state_dict"])
+    saved = load_checkpoint(tmp_path / FILE_NAME)
+    averaged = build_model(config.model, 5)
+    averaged.load_state_dict(average_weights(saved))
+    latest = build_model(config.model, 5)
+    latest.load_state_dict(saved.model)
+    batch = training_batch(config.data, config.prior, seed=9, step=0, rank=0, progress=0.0)
+    with torch.no_grad():
+        logits = [batch_logits(m.train(), batch)[0] for m in (loaded, averaged, latest)]
+    assert torch.equal(logits[0], logits[1])
+    assert not torch.equal(logits[0], logits[2])
