@@ -49,3 +49,7 @@ class NonFinitePredictionError(CaseError, ArithmeticError):
 
 class InterruptedWriteError(ResultsError):
     """A result could not be written in the middle of a sweep; earlier ones are safe."""
+
+
+class BenchmarkError(ExperimentError):
+    """What was to be timed does not compute what it should."""

@@ -9,6 +9,7 @@ import typer
 app = typer.Typer(
     name="oretro",
     no_args_is_help=True,
+    rich_markup_mode=None,  # drawing boxes would double the time of --help
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Retrofit a frozen TabPFN regressor with O-closed attention and measure what that does.",
@@ -19,10 +20,12 @@ def _expected_errors() -> tuple[type[Exception], ...]:
     """Errors whose message is meant for the user; looked up late so that --help stays fast."""
     from experiments.errors import ExperimentError
 
-    retrofit_errors = sys.modules.get("retrofit.errors")
-    if retrofit_errors is None:
-        return (ExperimentError,)
-    return (ExperimentError, retrofit_errors.RetrofitError)
+    expected: list[type[Exception]] = [ExperimentError]
+    if "retrofit.errors" in sys.modules:
+        expected.append(sys.modules["retrofit.errors"].RetrofitError)
+    if "retrofit.ops.errors" in sys.modules:
+        expected.append(sys.modules["retrofit.ops.errors"].OperatorError)
+    return tuple(expected)
 
 
 def main() -> None:
