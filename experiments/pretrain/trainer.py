@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from experiments.errors import TrainingError
+from experiments.lock import folder_lock
 from experiments.pretrain.checkpoint import FILE_NAME, Checkpoint, load_checkpoint
 from experiments.pretrain.clock import Clock
 from experiments.pretrain.export import NOTICE
@@ -262,7 +263,8 @@ def train(
 
     SIGINT and SIGTERM end it at the next step boundary, with a checkpoint (the result is then
     False). A killed run loses at most ``checkpoint_seconds`` of training. Raises
-    ``TrainingError`` when the folder holds another run, or when training cannot go on.
+    ``TrainingError`` when the folder holds another run, or when training cannot go on, and
+    ``FolderInUseError`` when another process is training in it.
     """
     path = folder / FILE_NAME
     if path.exists():
@@ -285,5 +287,6 @@ def train(
             outcome[0] = _loop(run, journal, stops, show)
             journal.log("finished" if outcome[0] else f"stopped at step {run.step}")
 
-    run_in_parallel(_follow_run, lead, config, folder)
+    with folder_lock(folder):
+        run_in_parallel(_follow_run, lead, config, folder)
     return outcome[0]

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from experiments.errors import ConfigError, TrainingError
+from experiments.errors import ConfigError, FolderInUseError, TrainingError
+from experiments.lock import folder_lock
 from experiments.pretrain.checkpoint import FILE_NAME, load_checkpoint
 from experiments.pretrain.config import PretrainConfig
 from experiments.pretrain.export import BORDERS, average_weights, export_host
@@ -97,6 +98,13 @@ def test_a_stopped_run_ends_with_the_weights_of_an_unstopped_one(tmp_path: Path)
         halfway.model["output_projection.2.weight"],
         weights(tmp_path / "whole")["output_projection.2.weight"],
     )
+
+
+def test_two_trainers_do_not_share_a_folder(tmp_path: Path):
+    with folder_lock(tmp_path), pytest.raises(FolderInUseError, match="--out"):
+        train(tiny(), tmp_path)
+    assert not (tmp_path / FILE_NAME).exists()
+    assert train(tiny(), tmp_path)
 
 
 def test_a_finished_run_is_left_alone(tmp_path: Path):
