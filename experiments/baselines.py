@@ -45,8 +45,10 @@ def run_baseline(
 
 
 def _split_columns(X: pd.DataFrame) -> tuple[list[str], list[str]]:
-    texts = [name for name in X.columns if X[name].dtype == "category"]
-    return [name for name in X.columns if name not in texts], texts
+    """Names of number and text columns; columns without a value in the train part are left out."""
+    seen = [name for name in X.columns if X[name].notna().any()]
+    texts = [name for name in seen if X[name].dtype == "category"]
+    return [name for name in seen if name not in texts], texts
 
 
 def _scaled(X: pd.DataFrame) -> Any:
@@ -58,7 +60,7 @@ def _scaled(X: pd.DataFrame) -> Any:
 
     numbers, texts = _split_columns(X)
     return make_column_transformer(
-        (make_pipeline(_imputer(SimpleImputer), StandardScaler()), numbers),
+        (make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), numbers),
         (OneHotEncoder(min_frequency=_MIN_FREQUENCY, handle_unknown="ignore"), texts),
     )
 
@@ -75,12 +77,8 @@ def _coded(X: pd.DataFrame, *, impute: bool) -> Any:
         handle_unknown="use_encoded_value", unknown_value=-1, encoded_missing_value=missing
     )
     return make_column_transformer(
-        (_imputer(SimpleImputer) if impute else "passthrough", numbers), (encoder, texts)
+        (SimpleImputer(strategy="median") if impute else "passthrough", numbers), (encoder, texts)
     )
-
-
-def _imputer(kind: Any) -> Any:
-    return kind(strategy="median", keep_empty_features=True)
 
 
 def _ridge(seed: int, X: pd.DataFrame) -> Any:

@@ -5,6 +5,7 @@ Imports neither torch nor tabpfn.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -41,8 +42,7 @@ def read_cases(path: Path) -> pd.DataFrame:
         for name in _INTEGERS:
             frame[name] = frame[name].astype("int64")
         for name in _FLOATS:
-            filled = frame[name].where(frame[name] != "", None)
-            frame[name] = pd.to_numeric(filled).astype("float64")
+            frame[name] = [float(cell) if cell else math.nan for cell in frame[name]]
     except ValueError as error:
         raise ResultsError(f"{path}: a number cannot be read: {error}") from None
     _refuse_untrustworthy(frame, path)

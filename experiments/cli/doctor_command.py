@@ -30,6 +30,6 @@ def _text(value: Any) -> str:
         return ", ".join(str(item) for item in value) or "none"
     if value is None:
         return "unknown"
-    return (
-        {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
-    )
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)

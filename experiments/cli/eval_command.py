@@ -11,16 +11,13 @@ import typer
 if TYPE_CHECKING:
     from experiments.config import SweepConfig
 
-EXAMPLES = """
+EXAMPLES = """\b
 Examples:
-
-  oretro eval                                  the 18 packaged cases on the built-in host
-
-  oretro eval --host my-v3.ckpt --seeds 1,2,3  another host, other seeds
-
-  oretro eval --limit 1 --dry-run              what would run, without loading weights
-
-  oretro eval packaged18_p99 --out runs/p99    another configuration, another folder
+  oretro eval                                 18 packaged cases, built-in host
+  oretro eval --limit 1 --dry-run             what would run; reads no weights
+  oretro eval --host my-v3.ckpt --seeds 1,2   another host, other seeds
+  oretro eval packaged18_p99 --out runs/p99   another configuration and folder
+  oretro eval --baselines                     also scikit-learn's models
 """
 
 

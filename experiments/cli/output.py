@@ -44,13 +44,21 @@ def plain(value: Any) -> Any:
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table on stdout; the first column is text, the others are aligned right."""
+    """Print a table on stdout; the first column is text, the others are aligned right.
+
+    A header of empty names is not shown.
+    """
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     safe = (sys.stdout.encoding or "ascii").lower().startswith("utf")
-    table = Table(title=title or None, box=box.SIMPLE if safe else box.ASCII, title_justify="left")
+    table = Table(
+        title=_printable(title) or None,
+        title_justify="left",
+        box=box.SIMPLE if safe else box.ASCII,
+        show_header=any(header),
+    )
     for index, name in enumerate(header):
         table.add_column(_printable(name), justify="left" if index == 0 else "right")
     for row in rows:

@@ -11,14 +11,11 @@ if TYPE_CHECKING:
     import retrofit
     from retrofit.config import Variant
 
-EXAMPLES = """
+EXAMPLES = """\b
 Examples:
-
-  oretro patch mini --dry-run                      every site that would change
-
-  oretro patch mini --variant oa                   patch, calibrate and report
-
-  oretro patch my-v3.ckpt -o my-v3-full.safetensors   write a patched checkpoint
+  oretro patch mini --dry-run                 every site that would change
+  oretro patch mini --variant oa              patch, calibrate and report
+  oretro patch v3.ckpt -o v3-full.safetensors write a patched checkpoint
 """
 
 

@@ -1,0 +1,127 @@
+"""A regressor without a network: fast, and it can be told to fail, to lie, or to emit NaN."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from experiments.data import make_table
+from experiments.data.registry import Source
+from experiments.variants import PatchedVariant, Subjects
+
+
+class FakeModel:
+    """Adds ``shift`` to every prediction; NaN shows as 0 unless its guard is taken off."""
+
+    def __init__(self, shift: float = 0.0, error: Exception | None = None) -> None:
+        self.shift = shift
+        self.error = error
+        self._nan_safe_output = True
+
+    def output(self) -> float:
+        if self.error is not None:
+            raise self.error
+        return 0.0 if np.isnan(self.shift) and self._nan_safe_output else self.shift
+
+
+class FakeExecutor:
+    """The four names that a shared fit relies on."""
+
+    def __init__(self, model: FakeModel) -> None:
+        self.model_caches = [model]
+        self.ensemble_members = ["prepared"]
+
+    def _set_models(self, models: list[FakeModel]) -> None:
+        self.model_caches = list(models)
+
+    def _move_models_to_devices(self, devices: Any) -> None:
+        self.devices = devices
+
+
+class FakeRegressor:
+    """Predicts the training mean plus half of the first numeric column's deviation."""
+
+    def __init__(self, model: FakeModel, fit_error: Exception | None, **settings: Any) -> None:
+        self.settings = settings
+        self.fit_mode = settings.get("fit_mode", "fit_preprocessors")
+        self._model = model
+        self._fit_error = fit_error
+        self.fits = 0
+
+    def fit(self, X: pd.DataFrame, y: np.ndarray) -> FakeRegressor:
+        if self._fit_error is not None:
+            raise self._fit_error
+        self.fits += 1
+        self.models_ = [self._model]
+        self.devices_ = ["cpu"]
+        self.executor_ = FakeExecutor(self._model)
+        self.is_constant_target_ = np.unique(y).size == 1
+        self.mean_ = float(np.mean(y))
+        return self
+
+    def predict(self, X: pd.DataFrame, output_type: str, quantiles: list[float]) -> dict[str, Any]:
+        assert output_type == "full"
+        first = X.iloc[:, 0].to_numpy(dtype=np.float64)
+        mean = self.mean_ + 0.5 * np.nan_to_num(first)
+        if self.is_constant_target_:
+            mean = np.full(len(X), self.mean_)
+        else:
+            mean = mean + self.executor_.model_caches[0].output()
+        return {
+            "mean": mean,
+            "quantiles": [mean - 1.0 for _ in quantiles[:1]] + [mean + 1.0 for _ in quantiles[1:]],
+            "logits": torch.zeros(len(X), 2),
+            "criterion": lambda logits, y: (y - torch.as_tensor(mean)).abs(),
+        }
+
+
+@dataclass
+class FakeHost:
+    """A host whose regressors carry a fresh copy of its model, as the real one's do."""
+
+    name: str = "fake"
+    sha256: str = "f" * 64
+    shift: float = 0.0
+    fit_error: Exception | None = None
+    made: list[FakeRegressor] = field(default_factory=list)
+
+    def regressor(self, **settings: Any) -> FakeRegressor:
+        regressor = FakeRegressor(FakeModel(self.shift), self.fit_error, **settings)
+        self.made.append(regressor)
+        return regressor
+
+
+@contextmanager
+def count_nothing() -> Any:
+    yield Counter({"fake": 1})
+
+
+def subjects(host: FakeHost | None = None, **models: FakeModel) -> Subjects:
+    models = models or {"oa": FakeModel(0.01), "full": FakeModel(-0.02)}
+    patched = tuple(PatchedVariant(name, model, report(name)) for name, model in models.items())
+    return Subjects(host or FakeHost(), False, patched, count_nothing)
+
+
+def report(name: str) -> dict[str, Any]:
+    streams = [{"name": "s", "tau": 0.1, "null_radius": radius} for radius in (0.1, 0.3)]
+    return {"config": {"variant": name}, "streams": streams}
+
+
+def toy_frame(rows: int = 20, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=rows)
+    kind = np.where(rng.random(rows) < 0.5, "a", "b").astype(object)
+    return pd.DataFrame({"x": x, "kind": kind, "y": 2.0 * x + rng.normal(size=rows)})
+
+
+def toy_source(**frames: pd.DataFrame) -> Source:
+    def load(name: str) -> Any:
+        return make_table(frames[name], name=name, target="y", licence="ours", source="toy")
+
+    return Source("toy", lambda: frames, load)

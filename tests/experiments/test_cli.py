@@ -1,0 +1,292 @@
+"""The command line: quick to answer, truthful in its exit status, clean on stdout."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fakes import FakeModel, subjects
+
+from experiments.cli import main
+from experiments.results import read_cases
+from experiments.schema import TIMING_COLUMNS
+
+HEAVY = {"torch", "tabpfn", "pandas", "numpy", "scipy", "sklearn", "yaml", "retrofit"}
+
+
+def oretro(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "experiments.cli", *arguments]
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, **environment}
+    return subprocess.run(oretro(*arguments), capture_output=True, text=True, env=env, check=False)
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """Run a command in this process and return its exit status."""
+    monkeypatch.setattr(sys, "argv", ["oretro", *arguments])
+    with pytest.raises(SystemExit) as exit_:
+        main()
+    return int(exit_.value.code or 0)
+
+
+@pytest.fixture
+def toy_yaml(toy_tables: object, tmp_path: Path) -> str:
+    path = tmp_path / "toy.yaml"
+    path.write_text("suite: toy\nhost: mini\ndatasets: [left, right]\nseeds: [1]\n")
+    return str(path)
+
+
+@pytest.fixture
+def fake_load(monkeypatch: pytest.MonkeyPatch):
+    """Let ``oretro eval`` run on hosts without a network."""
+
+    def use(**models: FakeModel) -> None:
+        from experiments import sweep
+
+        ready = subjects(**models)
+        monkeypatch.setattr(
+            sweep.run_sweep,
+            "__kwdefaults__",
+            {**sweep.run_sweep.__kwdefaults__, "load": lambda config: ready},
+        )
+
+    return use
+
+
+def test_help_answers_in_half_a_second() -> None:
+    # Processor time, so that a busy machine does not decide.
+    times = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert run("--help").returncode == 0
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(times) < 0.5, times
+
+
+def test_help_and_command_line_errors_import_nothing_heavy() -> None:
+    code = (
+        "import sys, experiments.cli as cli\n"
+        "sys.argv = ['oretro', 'eval', '--help']\n"
+        "try: cli.main()\n"
+        "except SystemExit: pass\n"
+        f"print(sorted({HEAVY!r} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+    assert "Examples" in done.stdout
+
+
+def test_evaluation_side_imports_neither_torch_nor_tabpfn() -> None:
+    code = (
+        "import sys, experiments.tables, experiments.stats, experiments.summary, "
+        "experiments.markdown, experiments.results\n"
+        "print(sorted({'torch', 'tabpfn', 'retrofit', 'sklearn'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("command", ["patch", "eval", "data", "doctor", "pretrain"])
+def test_every_command_explains_itself(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert call(monkeypatch, command, "--help") == 0
+    assert "Usage" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["eval", "nowhere.yaml"], "no configuration file"),
+        (["eval", "--seeds", "1,x"], "option: seeds.1"),
+        (["eval", "--datasets", "Wages", "--dry-run"], "did you mean Wage"),
+        (["eval", "--variants", "oa"], "must contain 'stock'"),
+        (["eval", "--no-such-option"], "No such option"),
+        (["patch", "no-such-file.ckpt"], "no-such-file.ckpt"),
+        (["patch", "mini", "--variant", "ao", "--dry-run"], "no variant 'ao'"),
+        (["data", "show", "Ames"], "did you mean ames"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_usage_errors_exit_2_with_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    arguments: list[str],
+    told: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call(monkeypatch, *arguments) == 2
+    captured = capsys.readouterr()
+    assert told in captured.err
+    assert "Traceback" not in captured.err
+    assert captured.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_dry_run_lists_cases_and_sites_without_reading_a_weight(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], toy_yaml: str
+) -> None:
+    import retrofit
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("weights were read")
+
+    monkeypatch.setattr(retrofit, "load_host", refuse)
+    monkeypatch.setattr("torch.load", refuse)
+    monkeypatch.setattr("safetensors.torch.load_file", refuse)
+    assert call(monkeypatch, "eval", toy_yaml, "--dry-run", "--json") == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert [(case["dataset"], case["n_train"]) for case in plan["cases"]] == [
+        ("left", 14),
+        ("right", 16),
+    ]
+    assert plan["sites"]["oa"]["counts"]["ffn"] == 0
+    assert plan["sites"]["full"]["counts"]["ffn"] == plan["sites"]["oa"]["counts"]["attention"] > 0
+    assert call(monkeypatch, "eval", toy_yaml, "--dry-run") == 0
+    assert "full: " in capsys.readouterr().out
+
+
+def test_sweep_prints_json_alone_on_stdout(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    toy_yaml: str,
+    tmp_path: Path,
+    fake_load,
+) -> None:
+    fake_load()
+    out = tmp_path / "out"
+    assert call(monkeypatch, "eval", toy_yaml, "--out", str(out), "--json") == 0
+    captured = capsys.readouterr()
+    result = json.loads(captured.out)
+    assert [variant["variant"] for variant in result["variants"]] == ["oa", "full"]
+    assert result["statuses"] == {"ok": 6}
+    assert "[10/10] " in captured.err
+
+
+def test_quiet_sweep_prints_the_table_and_no_progress(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    toy_yaml: str,
+    tmp_path: Path,
+    fake_load,
+) -> None:
+    fake_load()
+    assert call(monkeypatch, "eval", toy_yaml, "--out", str(tmp_path / "o"), "--quiet") == 0
+    captured = capsys.readouterr()
+    assert "mean RMSE change" in captured.out
+    assert "No universal no-loss" in captured.out
+    assert "[1/" not in captured.err
+
+
+def test_failed_row_exits_1_and_the_rest_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    toy_yaml: str,
+    tmp_path: Path,
+    fake_load,
+) -> None:
+    fake_load(oa=FakeModel(error=ValueError("no")), full=FakeModel(0.1))
+    out = tmp_path / "out"
+    assert call(monkeypatch, "eval", toy_yaml, "--out", str(out)) == 1
+    assert "2 row(s) failed" in capsys.readouterr().err
+    assert read_cases(out / "cases.csv")["status"].value_counts().to_dict() == {
+        "ok": 4,
+        "failed": 2,
+    }
+
+
+def test_default_folder_depends_on_what_is_compared(
+    monkeypatch: pytest.MonkeyPatch, toy_yaml: str, tmp_path: Path, fake_load
+) -> None:
+    fake_load()
+    monkeypatch.chdir(tmp_path)
+    assert call(monkeypatch, "eval", toy_yaml, "--quiet") == 0
+    assert (tmp_path / "runs" / "toy-mini" / "summary.md").is_file()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_tables_can_be_printed_on_any_console(
+    monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    from experiments.cli.output import print_table
+
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding=encoding))
+    print_table("Größe – Δ", ("name", "change"), [("日本 $usd|[b]", "–"), ("plain", "+0.0081 %")])
+    sys.stdout.flush()
+    text = raw.getvalue().decode(encoding)
+    assert "+0.0081 %" in text
+    assert "$usd|[b]" in text
+
+
+def test_data_and_doctor_speak_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, "data", "list", "--json") == 0
+    assert {"source": "packaged", "name": "ames"} in json.loads(capsys.readouterr().out)
+    assert call(monkeypatch, "doctor", "--json") == 0
+    findings = json.loads(capsys.readouterr().out)
+    assert findings["versions"]["tabpfn"].startswith("9.2")
+    assert findings["machine"]["torch_threads"] >= 1
+    assert findings["hosts"]["mini"].endswith(".safetensors")
+
+
+def test_patch_reports_every_site_and_writes_a_file_that_loads(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    import retrofit
+
+    target = tmp_path / "mini-v3-oa.safetensors"
+    arguments = ["patch", "mini", "--variant", "oa", "--tau", "1e-3", "-o", str(target), "--json"]
+    assert call(monkeypatch, *arguments) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["written"] == str(target)
+    assert all(site["calls"] > 0 for site in report["sites"])
+    assert {stream["tau"] for stream in report["streams"]} == {1e-3}
+    again = retrofit.load_host(target)
+    assert again.variant == "oa"
+    assert call(monkeypatch, *arguments[:-3]) == 0
+    assert "null radius" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_ctrl_c_exits_130_and_the_same_command_finishes(tmp_path: Path) -> None:
+    config = tmp_path / "small.yaml"
+    config.write_text(
+        "suite: small\nhost: mini\ndatasets: [diabetes]\nseeds: [1, 2]\n"
+        "n_estimators: 1\nnoise_floor: false\ntau: 0.001\n"
+    )
+    command = oretro("eval", str(config), "--out", str(tmp_path / "stopped"))
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("[2/6]"):
+                process.send_signal(signal.SIGINT)
+                break
+        told = process.stderr.read()
+        assert process.wait(60) == 130
+    assert "run the same command again" in told
+    done = len(read_cases(tmp_path / "stopped" / "cases.csv"))
+    assert 2 <= done < 6
+    again = run(*command[3:])
+    assert again.returncode == 0, again.stderr
+    assert f"{6 - done} computed now, {done} reused" in again.stderr
+    whole = run("eval", str(config), "--out", str(tmp_path / "whole"))
+    assert whole.returncode == 0, whole.stderr
+
+    def untimed(name: str) -> str:
+        table = read_cases(tmp_path / name / "cases.csv")
+        return table.drop(columns=list(TIMING_COLUMNS)).to_csv()
+
+    assert untimed("stopped") == untimed("whole")

@@ -1,0 +1,155 @@
+"""One fitted preprocessing under many models of tabpfn: equal to fresh fits, bit for bit."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from fakes import FakeModel, FakeRegressor
+
+import retrofit
+from experiments.errors import NonFinitePredictionError, UnsupportedTabPFNError
+from experiments.noise import other_kernels
+from experiments.predict import predict, score
+from experiments.shared_fit import strict_model, with_model
+
+SETTINGS = {
+    "n_estimators": 4,
+    "random_state": 3,
+    "device": "cpu",
+    "inference_precision": torch.float32,
+    "ignore_pretraining_limits": True,
+}
+
+
+@pytest.fixture(scope="module")
+def parts() -> tuple[pd.DataFrame, np.ndarray, pd.DataFrame, np.ndarray]:
+    """Numbers with gaps, categories with a level that only the test part has."""
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame(rng.normal(size=(60, 4)), columns=list("abcd"))
+    X.iloc[::7, 1] = np.nan
+    X["word"] = pd.Categorical(np.where(rng.random(60) < 0.4, "low", "high").astype(object))
+    y = X["a"].to_numpy() - X["c"].to_numpy() ** 2 + rng.normal(size=60)
+    return X.iloc[:44], y[:44], X.iloc[44:], y[44:]
+
+
+@pytest.fixture(scope="module")
+def patched(tiny_host, calibration) -> retrofit.Patched:
+    return retrofit.patch(tiny_host, "full", tau=0.05, calibration=calibration)
+
+
+def fresh(host: retrofit.Host, parts):
+    X_train, y_train, X_test, y_test = parts
+    return predict(host.regressor(**SETTINGS).fit(X_train, y_train), X_test, y_test)
+
+
+def equal(a, b) -> bool:
+    same = [np.array_equal(getattr(a, n), getattr(b, n)) for n in ("mean_N", "low_N", "high_N")]
+    return all(same) and a.nll == b.nll
+
+
+def test_swapped_model_predicts_what_a_fresh_fit_predicts(tiny_host, patched, parts) -> None:
+    X_train, y_train, X_test, y_test = parts
+    fitted = tiny_host.regressor(**SETTINGS).fit(X_train, y_train)
+    stock = predict(fitted, X_test, y_test)
+    assert equal(stock, fresh(tiny_host, parts))
+    swapped = predict(with_model(fitted, patched.regressor().model_path.model), X_test, y_test)
+    assert equal(swapped, fresh(patched, parts))
+    # The twin: were the swap without effect, all of the above would hold as well.
+    assert not equal(swapped, stock)
+    assert equal(predict(fitted, X_test, y_test), stock)
+
+
+def test_letting_nan_through_changes_no_finite_prediction(tiny_host, parts) -> None:
+    X_train, y_train, X_test, y_test = parts
+    fitted = tiny_host.regressor(**SETTINGS).fit(X_train, y_train)
+    before = predict(fitted, X_test, y_test)
+    strict_model(fitted)
+    assert equal(predict(fitted, X_test, y_test), before)
+    assert tiny_host.model._nan_safe_output is True
+
+
+def test_nan_weight_is_an_error_where_stock_shows_a_score(tiny_host, parts) -> None:
+    X_train, y_train, X_test, y_test = parts
+    fitted = tiny_host.regressor(**SETTINGS).fit(X_train, y_train)
+    poisoned = copy.deepcopy(fitted.models_[0])
+    with torch.no_grad():
+        poisoned.icl_blocks[0].mlp[0].weight[0, 0] = float("nan")
+    hidden = with_model(fitted, poisoned)
+    assert np.isfinite(score(predict(hidden, X_test, y_test), y_test).rmse)
+    strict_model(hidden)
+    with pytest.raises(NonFinitePredictionError, match="mean is NaN or infinite for 16 of 16"):
+        predict(hidden, X_test, y_test)
+
+
+def test_nan_weight_in_a_patched_model_is_an_error(tiny_host, patched, parts) -> None:
+    X_train, y_train, X_test, y_test = parts
+    fitted = tiny_host.regressor(**SETTINGS).fit(X_train, y_train)
+    poisoned = copy.deepcopy(patched.regressor().model_path.model)
+    with torch.no_grad():
+        poisoned.icl_blocks[0].mlp[0].weight[0, 0] = float("nan")
+    expected = (retrofit.errors.NonFiniteOutputError, NonFinitePredictionError)
+    with pytest.raises(expected):
+        predict(with_model(fitted, poisoned), X_test, y_test)
+
+
+def test_constant_target_needs_no_model(tiny_host, patched, parts) -> None:
+    X_train, y_train, X_test, y_test = parts
+    fitted = tiny_host.regressor(**SETTINGS).fit(X_train, np.full_like(y_train, 5.0))
+    prediction = predict(with_model(fitted, patched.model), X_test, y_test)
+    assert set(prediction.mean_N) == {5.0}
+    assert np.isnan(prediction.nll)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "told"),
+    [
+        ("fit_mode", "fit_with_cache", "'fit_with_cache' keeps results of its own model"),
+        ("models_", [1, 2], "averages 2 models"),
+        ("executor_", object(), r"no executor_\._set_models"),
+    ],
+)
+def test_unknown_internals_are_refused(attribute: str, value: object, told: str) -> None:
+    fitted = FakeRegressor(FakeModel(), None).fit(pd.DataFrame({"x": [1.0, 2.0]}), np.arange(2.0))
+    with_model(fitted, FakeModel())
+    setattr(fitted, attribute, value)
+    with pytest.raises(UnsupportedTabPFNError, match=told):
+        with_model(fitted, FakeModel())
+
+
+def test_unfitted_regressor_and_model_without_guard_are_refused() -> None:
+    regressor = FakeRegressor(FakeModel(), None)
+    with pytest.raises(UnsupportedTabPFNError, match="no executor_, models_, devices_"):
+        with_model(regressor, FakeModel())
+    fitted = regressor.fit(pd.DataFrame({"x": [1.0, 2.0]}), np.arange(2.0))
+    del fitted.models_[0]._nan_safe_output
+    with pytest.raises(UnsupportedTabPFNError, match="no attribute '_nan_safe_output'"):
+        strict_model(fitted)
+
+
+def test_other_kernels_move_float32_by_rounding_and_are_put_back() -> None:
+    torch.manual_seed(0)
+    a, b = torch.randn(300, 257), torch.randn(257, 300)
+    threads, onednn = torch.get_num_threads(), torch.backends.mkldnn.enabled
+    usual = a @ b
+    with other_kernels():
+        assert torch.get_num_threads() == 1
+        assert torch.backends.mkldnn.enabled is False
+        # 257 products of size about 1, each rounded by at most 2^-24 of a running sum up to 16.
+        assert torch.allclose(usual, a @ b, rtol=0, atol=257 * 2**-24 * 16)
+    assert (torch.get_num_threads(), torch.backends.mkldnn.enabled) == (threads, onednn)
+
+
+def fail_under_other_kernels() -> None:
+    with other_kernels():
+        raise RuntimeError("stop")
+
+
+def test_other_kernels_are_put_back_after_an_error() -> None:
+    threads, onednn = torch.get_num_threads(), torch.backends.mkldnn.enabled
+    with pytest.raises(RuntimeError, match="stop"):
+        fail_under_other_kernels()
+    assert (torch.get_num_threads(), torch.backends.mkldnn.enabled) == (threads, onednn)

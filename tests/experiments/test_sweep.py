@@ -1,0 +1,326 @@
+"""Sweeps on hosts without a network: what is computed, reused, recorded and refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from fakes import FakeHost, FakeModel, subjects, toy_frame, toy_source
+
+from experiments.config import SweepConfig
+from experiments.data import registry
+from experiments.errors import DataError, InterruptedWriteError, ResultsError
+from experiments.results import read_cases
+from experiments.schema import TIMING_COLUMNS, CaseRow
+from experiments.sweep import Progress, run_sweep
+
+NAN = float("nan")
+
+
+def sweep(config: SweepConfig, folder: Path, what=None, **options):
+    ready = what or subjects()
+    return run_sweep(config, folder, load=lambda _: ready, **options)
+
+
+def untimed(folder: Path) -> str:
+    return read_cases(folder / "cases.csv").drop(columns=list(TIMING_COLUMNS)).to_csv()
+
+
+def rows(folder: Path, name: str = "cases.csv") -> dict[tuple[str, int, str], pd.Series]:
+    table = read_cases(folder / name)
+    return {(row.dataset, row.seed, row.variant): row for _, row in table.iterrows()}
+
+
+def one_table(monkeypatch: pytest.MonkeyPatch, frame: pd.DataFrame, **settings) -> SweepConfig:
+    monkeypatch.setattr(registry, "SOURCES", {"toy": toy_source(only=frame)})
+    return SweepConfig(suite="toy", host="fake", datasets=("only",), seeds=(1,), **settings)
+
+
+def test_sweep_writes_every_table_and_what_ran(toy_config: SweepConfig, tmp_path: Path) -> None:
+    outcome = sweep(toy_config, tmp_path, command=["oretro", "eval"])
+    assert (outcome.computed, outcome.reused, outcome.failed) == (4 * 5, 0, 0)
+    names = {"cases.csv", "deltas.csv", "noise.csv", "summary.csv", "summary.md", "run.json"}
+    assert names <= {path.name for path in tmp_path.iterdir()}
+    assert set(read_cases(tmp_path / "cases.csv")["status"]) == {"ok"}
+    run = json.loads((tmp_path / "run.json").read_text())
+    assert run["status"] == "finished"
+    assert run["command"] == ["oretro", "eval"]
+    assert run["config"]["suite"] == "toy"
+    assert run["rows"] == {"ok": 12}
+    assert run["kernels"]["oa"] == {"fake": 4}
+    assert run["tables"]["left"]["licence"] == "ours"
+    assert run["host"]["sha256"] == "f" * 64
+    assert {"commit", "dirty"} == set(run["code"])
+
+
+def test_preprocessing_is_fitted_once_per_case(toy_config: SweepConfig, tmp_path: Path) -> None:
+    host = FakeHost()
+    sweep(toy_config, tmp_path, subjects(host))
+    assert [regressor.fits for regressor in host.made] == [1] * 4
+    assert [regressor.settings["random_state"] for regressor in host.made] == [1, 2, 1, 2]
+    for regressor in host.made:
+        assert str(regressor.settings["inference_precision"]) == "torch.float32"
+        assert regressor.settings["ignore_pretraining_limits"] is True
+        assert regressor.settings["n_estimators"] == 8
+
+
+def test_change_of_rmse_is_that_of_the_predictions(toy_config: SweepConfig, tmp_path: Path) -> None:
+    sweep(toy_config, tmp_path, subjects(oa=FakeModel(0.5), full=FakeModel(0.0)))
+    deltas = pd.read_csv(tmp_path / "deltas.csv")
+    assert (deltas.loc[deltas["variant"] == "full", "delta_pct"] == 0).all()
+    oa = deltas[deltas["variant"] == "oa"]
+    expected = 100 * (oa["rmse_variant"] / oa["rmse_stock"] - 1)
+    np.testing.assert_allclose(oa["delta_pct"], expected, rtol=1e-12)
+    assert (oa["delta_pct"] != 0).all()
+
+
+def test_second_run_computes_nothing_and_keeps_every_byte(
+    toy_config: SweepConfig, tmp_path: Path
+) -> None:
+    sweep(toy_config, tmp_path)
+    before = (tmp_path / "cases.csv").read_bytes()
+    outcome = sweep(toy_config, tmp_path)
+    assert (outcome.computed, outcome.reused) == (0, 20)
+    assert (tmp_path / "cases.csv").read_bytes() == before
+
+
+def test_same_configuration_gives_the_same_bytes_apart_from_times(
+    toy_config: SweepConfig, tmp_path: Path
+) -> None:
+    for name in ("first", "second"):
+        sweep(toy_config, tmp_path / name)
+    assert untimed(tmp_path / "first") == untimed(tmp_path / "second")
+    other = toy_config.model_copy(update={"seeds": (3,)})
+    sweep(other, tmp_path / "third")
+    assert untimed(tmp_path / "third") != untimed(tmp_path / "first")
+
+
+@pytest.mark.parametrize("stop_after", [1, 4, 7, 13, 19])
+def test_interrupted_sweep_goes_on_where_it_was(
+    toy_config: SweepConfig, tmp_path: Path, stop_after: int
+) -> None:
+    def stop(progress: Progress) -> None:
+        if progress.done == stop_after:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sweep(toy_config, tmp_path / "stopped", report=stop)
+    run = json.loads((tmp_path / "stopped" / "run.json").read_text())
+    assert run["status"] == "running"
+    outcome = sweep(toy_config, tmp_path / "stopped")
+    assert (outcome.computed, outcome.reused) == (20 - stop_after, stop_after)
+    sweep(toy_config, tmp_path / "whole")
+    assert untimed(tmp_path / "stopped") == untimed(tmp_path / "whole")
+
+
+def test_failing_variant_is_recorded_and_the_others_go_on(
+    toy_config: SweepConfig, tmp_path: Path
+) -> None:
+    broken = FakeModel(error=RuntimeError("bad\n  kernel"))
+    outcome = sweep(toy_config, tmp_path, subjects(oa=broken, full=FakeModel(0.1)))
+    assert outcome.failed == 4
+    found = rows(tmp_path)
+    assert found["left", 1, "oa"]["status"] == "failed"
+    assert found["left", 1, "oa"]["error"] == "RuntimeError: bad kernel"
+    assert np.isnan(found["left", 1, "oa"]["rmse"])
+    assert found["left", 1, "full"]["status"] == found["right", 2, "stock"]["status"] == "ok"
+    record = json.loads((tmp_path / "cases" / "left-1-oa.json").read_text())
+    assert "Traceback" in record["details"]["traceback"]
+    assert "left, seed 1, oa: RuntimeError: bad kernel" in (tmp_path / "summary.md").read_text()
+
+
+def test_failed_rows_are_tried_again(toy_config: SweepConfig, tmp_path: Path) -> None:
+    sweep(toy_config, tmp_path, subjects(oa=FakeModel(error=RuntimeError()), full=FakeModel(0.1)))
+    mended = subjects(oa=FakeModel(0.01), full=FakeModel(0.1))
+    outcome = sweep(toy_config, tmp_path, mended)
+    assert (outcome.computed, outcome.failed) == (4, 0)
+
+
+def test_nan_of_a_patched_model_never_becomes_a_score(
+    toy_config: SweepConfig, tmp_path: Path
+) -> None:
+    loud = FakeModel(NAN)
+    loud._nan_safe_output = False
+    sweep(toy_config, tmp_path, subjects(oa=loud, full=FakeModel(0.1)))
+    assert "NonFinitePredictionError" in rows(tmp_path)["left", 1, "oa"]["error"]
+
+
+def test_nan_of_stock_is_not_hidden_by_tabpfns_guard(
+    toy_config: SweepConfig, tmp_path: Path
+) -> None:
+    # The fake, like tabpfn v3, turns NaN into 0 unless its guard is taken off.
+    assert FakeModel(NAN).output() == 0.0
+    outcome = sweep(toy_config, tmp_path, subjects(FakeHost(shift=NAN)))
+    found = rows(tmp_path)
+    assert found["left", 1, "stock"]["status"] == "failed"
+    assert found["left", 1, "oa"]["status"] == "ok"
+    assert rows(tmp_path, "noise.csv")["left", 1, "stock@repeat"]["status"] == "failed"
+    assert outcome.failed == 4
+
+
+def test_failing_fit_fails_the_case_for_all_variants(
+    toy_config: SweepConfig, tmp_path: Path
+) -> None:
+    sweep(toy_config, tmp_path, subjects(FakeHost(fit_error=MemoryError("no room"))))
+    assert {row["error"] for row in rows(tmp_path).values()} == {"MemoryError: no room"}
+
+
+def test_constant_training_target_is_scored_flagged_and_left_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = one_table(monkeypatch, toy_frame().assign(y=5.0))
+    outcome = sweep(config, tmp_path)
+    found = rows(tmp_path)
+    assert outcome.failed == 0
+    assert {row["status"] for row in found.values()} == {"constant"}
+    assert {row["rmse"] for row in found.values()} == {0.0}
+    assert "patch is untested" in found["only", 1, "oa"]["error"]
+    deltas = pd.read_csv(tmp_path / "deltas.csv")
+    assert deltas["delta_pct"].tolist() == [0.0, 0.0]
+    assert deltas["note"].str.contains("network did not run").all()
+
+
+@pytest.mark.parametrize(("size", "status"), [(1, "skipped"), (2, "skipped"), (3, "ok")])
+def test_tiny_table_is_skipped_with_the_reason_and_without_failing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, size: int, status: str
+) -> None:
+    host = FakeHost()
+    outcome = sweep(one_table(monkeypatch, toy_frame(size)), tmp_path, subjects(host))
+    found = rows(tmp_path)
+    assert {row["status"] for row in found.values()} == {status}
+    assert outcome.failed == 0
+    if status == "skipped":
+        assert not host.made
+        assert "rows leave" in found["only", 1, "stock"]["error"]
+        assert sweep(one_table(monkeypatch, toy_frame(size)), tmp_path).computed == 0
+
+
+def test_target_beyond_float32_is_a_named_failure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    frame = toy_frame()
+    sweep(one_table(monkeypatch, frame.assign(y=frame["y"] * 1e200)), tmp_path)
+    assert all("target range" in row["error"] for row in rows(tmp_path).values())
+
+
+def test_equal_predictions_for_all_rows_are_pointed_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = one_table(monkeypatch, toy_frame().assign(x=0.0))
+    sweep(config, tmp_path)
+    row = rows(tmp_path)["only", 1, "stock"]
+    assert (row["status"], row["error"]) == ("ok", "all predicted means are equal")
+
+
+def test_noise_rows_stay_out_of_the_cases_and_state_the_floor(
+    toy_config: SweepConfig, tmp_path: Path
+) -> None:
+    sweep(toy_config, tmp_path)
+    assert set(read_cases(tmp_path / "cases.csv")["variant"]) == {"stock", "oa", "full"}
+    noise = set(read_cases(tmp_path / "noise.csv")["variant"])
+    assert noise == {"stock@repeat", "stock@other-kernels"}
+    text = (tmp_path / "summary.md").read_text()
+    assert "Noise floor, `stock@repeat`: mean 0 %, largest 0 % over 4 cases." in text
+    assert "Null radius, `oa`: median 0.2, largest 0.3" in text
+
+
+def test_sweep_without_noise_floor_or_with_baselines(
+    toy_config: SweepConfig, tmp_path: Path
+) -> None:
+    plain = toy_config.model_copy(update={"noise_floor": False})
+    assert sweep(plain, tmp_path).computed == 12
+    assert not (tmp_path / "noise.csv").exists()
+    # The same folder may be asked for more, and again for less.
+    with_baselines = plain.model_copy(update={"baselines": True})
+    assert sweep(with_baselines, tmp_path).computed == 16
+    baselines = read_cases(tmp_path / "cases.csv").query("variant == 'random_forest'")
+    assert set(baselines["status"]) == {"ok"}
+    assert set(baselines["host"]) == {""}
+    assert "geometric mean" in (tmp_path / "baselines.md").read_text()
+    assert len(pd.read_csv(tmp_path / "deltas.csv")) == 8
+    assert sweep(plain, tmp_path).computed == 0
+
+
+def test_more_seeds_extend_a_folder_and_fewer_are_refused(
+    toy_config: SweepConfig, tmp_path: Path
+) -> None:
+    sweep(toy_config, tmp_path)
+    more = toy_config.model_copy(update={"seeds": (1, 2, 3)})
+    assert sweep(more, tmp_path).computed == 10
+    with pytest.raises(ResultsError, match=r"seed 3, .* not part of this run"):
+        sweep(toy_config, tmp_path)
+    assert sweep(toy_config, tmp_path, fresh=True).computed == 20
+
+
+@pytest.mark.parametrize("change", [{"target_presence": 0.9}, {"tau": 0.1}, {"n_estimators": 2}])
+def test_other_settings_do_not_mix_into_a_folder(
+    toy_config: SweepConfig, tmp_path: Path, change: dict[str, object]
+) -> None:
+    sweep(toy_config, tmp_path)
+    with pytest.raises(ResultsError, match="under other conditions"):
+        sweep(toy_config.model_copy(update=change), tmp_path)
+
+
+def test_changed_table_under_the_same_name_is_refused(
+    toy_config: SweepConfig, tmp_path: Path, toy_tables: dict[str, pd.DataFrame]
+) -> None:
+    sweep(toy_config, tmp_path)
+    toy_tables["left"].loc[0, "x"] += 1e-9
+    with pytest.raises(ResultsError, match="data_sha256"):
+        sweep(toy_config, tmp_path)
+
+
+def test_unknown_data_set_stops_before_the_host_is_loaded(
+    toy_config: SweepConfig, tmp_path: Path
+) -> None:
+    config = toy_config.model_copy(update={"datasets": ("left", "rihgt")})
+
+    def load(_: SweepConfig):
+        raise AssertionError("the host was loaded")
+
+    with pytest.raises(DataError, match="did you mean right"):
+        run_sweep(config, tmp_path, load=load)
+
+
+def test_limit_takes_the_first_cases(toy_config: SweepConfig, tmp_path: Path) -> None:
+    sweep(toy_config.model_copy(update={"limit": 3}), tmp_path)
+    places = {(place[0], place[1]) for place in rows(tmp_path)}
+    assert places == {("left", 1), ("left", 2), ("right", 1)}
+
+
+def test_write_error_in_mid_sweep_keeps_what_is_done(
+    toy_config: SweepConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from experiments import store
+
+    written: list[Path] = []
+
+    def nearly_full(path: Path, text: str) -> None:
+        if len(written) >= 6:
+            raise OSError(28, "No space left on device")
+        written.append(path)
+        real(path, text)
+
+    real = store.write_atomic
+    monkeypatch.setattr(store, "write_atomic", nearly_full)
+    with pytest.raises(InterruptedWriteError, match=r"No space left.*run the same command again"):
+        sweep(toy_config, tmp_path)
+    monkeypatch.setattr(store, "write_atomic", real)
+    assert sweep(toy_config, tmp_path).reused == 3
+
+
+def test_stock_is_warm_and_the_first_variant_changes_with_the_seed(
+    toy_config: SweepConfig, tmp_path: Path
+) -> None:
+    order: list[CaseRow] = []
+    sweep(toy_config, tmp_path, report=lambda progress: order.append(progress.row))
+    firsts = [
+        row.variant
+        for row, before in zip(order, [None, *order[:-1]], strict=True)
+        if before is None or (before.dataset, before.seed) != (row.dataset, row.seed)
+    ]
+    assert len(set(firsts)) == 2
+    assert {row.variant for row in order[3:5]} == {"stock@repeat", "stock@other-kernels"}
