@@ -244,6 +244,17 @@ def test_sweep_without_noise_floor_or_with_baselines(
     assert sweep(plain, tmp_path).computed == 0
 
 
+def test_stock_alone_can_be_compared_with_baselines(
+    toy_config: SweepConfig, tmp_path: Path
+) -> None:
+    alone = {"variants": ("stock",), "baselines": True, "noise_floor": False}
+    sweep(toy_config.model_copy(update=alone), tmp_path, subjects(oa=FakeModel()))
+    assert len(read_cases(tmp_path / "cases.csv")) == 4 * 5
+    ratios = pd.read_csv(tmp_path / "baselines.csv")
+    assert set(ratios["dataset"]) == {"left", "right", "geometric mean"}
+    assert (ratios["rmse_ratio"] > 0).all()
+
+
 def test_more_seeds_extend_a_folder_and_fewer_are_refused(
     toy_config: SweepConfig, tmp_path: Path
 ) -> None:
