@@ -15,6 +15,7 @@ from retrofit.host import Host, HostDescription
 from retrofit.load import describe_host, load_host, official_names
 from retrofit.patch import Patched, patch
 from retrofit.plan import PatchPlan, plan
+from retrofit.predict_tables import predict_tables
 from retrofit.report import PatchReport
 
 register()
@@ -36,4 +37,5 @@ __all__ = [
     "ops",
     "patch",
     "plan",
+    "predict_tables",
 ]
