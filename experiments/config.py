@@ -11,8 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
+from experiments.data.settings import FileSet, OpenMLSettings
 from experiments.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -32,13 +40,21 @@ class SweepConfig(BaseModel):
     host: str = "mini"
     """``mini``, an official name, or a path to a checkpoint."""
     variants: tuple[VariantName, ...] = ("stock", "oa", "full")
-    datasets: tuple[str, ...] = Field(min_length=1)
-    """Names, or ``SOURCE:NAME`` where two sources share one."""
+    datasets: tuple[str, ...] = ()
+    """Names, or ``SOURCE:NAME``, such as ``openml:361235`` for a task of OpenML."""
+    files: tuple[FileSet, ...] = ()
+    """Tables of the user's own; paths in a YAML file are relative to that file."""
+    openml: OpenMLSettings = OpenMLSettings()
     seeds: tuple[int, ...] = Field(min_length=1)
-    """Each seed draws a split and seeds tabpfn's ensemble."""
+    """Each seed draws a split and seeds tabpfn's ensemble; under official splits it is the number
+    of one, ``repeat * folds + fold``."""
+    splits: Literal["ours", "official"] = "ours"
     limit: int | None = Field(default=None, ge=1)
     """Run the first so many cases only."""
     test_fraction: float = Field(default=0.3, gt=0, lt=1)
+    """Share of test rows in a split of ours."""
+    max_train_rows: int | None = Field(default=None, ge=2)
+    """Train on that many rows at most, drawn with the case's seed, the same for all variants."""
     n_estimators: int = Field(default=8, ge=1)
     device: str = "cpu"
     threads: int | None = Field(default=None, ge=1)
@@ -63,6 +79,12 @@ class SweepConfig(BaseModel):
         if repeated:
             raise ValueError(f"{', '.join(repeated)} is listed more than once")
         return values
+
+    @model_validator(mode="after")
+    def _has_data(self) -> SweepConfig:
+        if not self.datasets and not self.files:
+            raise ValueError("no data: name 'datasets' or 'files'")
+        return self
 
     @field_validator("seeds")
     @classmethod
@@ -92,10 +114,21 @@ def load_config(source: str | Path, options: Mapping[str, Any] | None = None) ->
     path = find_config(source)
     fields = _read_yaml(path)
     given = {key: value for key, value in (options or {}).items() if value is not None}
+    openml = fields.get("openml")
+    merged = {**fields, **given}
+    if isinstance(openml, dict) and "openml" in given:
+        merged["openml"] = {**openml, **given["openml"]}
     try:
-        return SweepConfig(**{**fields, **given})
+        config = SweepConfig(**merged)
     except ValidationError as error:
         raise ConfigError(_explain(error, path, given)) from None
+    return config if "files" in given else _beside(config, path.absolute().parent)
+
+
+def _beside(config: SweepConfig, folder: Path) -> SweepConfig:
+    """The configuration with the paths of its files made relative to ``folder``."""
+    files = tuple(entry.model_copy(update={"path": folder / entry.path}) for entry in config.files)
+    return config.model_copy(update={"files": files})
 
 
 def find_config(source: str | Path) -> Path:

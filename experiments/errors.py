@@ -19,6 +19,14 @@ class DataUnavailableError(DataError):
     """A table is not on this machine and may not be fetched."""
 
 
+class DamagedCacheError(DataError):
+    """A cached file cannot be trusted; ``reason`` says why without naming the file."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 class ResultsError(ExperimentError):
     """A results folder cannot be written, or belongs to another run."""
 
@@ -53,3 +61,7 @@ class InterruptedWriteError(ResultsError):
 
 class BenchmarkError(ExperimentError):
     """What was to be timed does not compute what it should."""
+
+
+class MissingExtraError(ExperimentError):
+    """A part of oretro needs a package that an optional extra installs."""

@@ -34,9 +34,21 @@ def draw_split(dataset: str, seed: int, n_rows: int, test_fraction: float) -> Sp
     the cases, nor the number of processes, nor Python's salted ``hash`` can change a split. Raw
     bits are the part of numpy's random API that is promised to stay the same between versions.
     """
-    text = f"oretro-split\0{dataset}\0{seed}".encode("utf-8", "surrogatepass")
-    entropy = int.from_bytes(hashlib.sha256(text).digest(), "big")
-    order = np.argsort(np.random.PCG64(entropy).random_raw(n_rows), kind="stable")
+    order = _order("oretro-split", dataset, seed, n_rows)
     # As a fraction: in floating point 0.1 * 30 rounds up to one row too many.
     n_test = math.ceil(Fraction(str(test_fraction)) * n_rows)
     return Split(train=np.sort(order[n_test:]), test=np.sort(order[:n_test]))
+
+
+def draw_subset(split: Split, dataset: str, seed: int, max_train: int) -> Split:
+    """The split with ``max_train`` of its train rows, drawn; unchanged if it has no more."""
+    if len(split.train) <= max_train:
+        return split
+    order = _order("oretro-subset", dataset, seed, len(split.train))
+    return Split(train=np.sort(split.train[order[:max_train]]), test=split.test)
+
+
+def _order(purpose: str, dataset: str, seed: int, n_rows: int) -> np.ndarray:
+    text = f"{purpose}\0{dataset}\0{seed}".encode("utf-8", "surrogatepass")
+    entropy = int.from_bytes(hashlib.sha256(text).digest(), "big")
+    return np.argsort(np.random.PCG64(entropy).random_raw(n_rows), kind="stable")

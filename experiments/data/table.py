@@ -14,6 +14,7 @@ import pandas as pd
 
 from experiments.data.normalise import normalise_feature, normalise_target
 from experiments.errors import DataError
+from experiments.splits import Split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +38,8 @@ class Table:
     """Rows left out because their target was missing."""
     notes: tuple[str, ...] = ()
     """What a reader of the results should know about this table, one sentence each."""
+    splits: tuple[Split, ...] = ()
+    """Splits that come with the table, by repeat, then fold, in row numbers of ``X``."""
 
     @property
     def categorical(self) -> tuple[str, ...]:
@@ -78,10 +81,12 @@ def make_table(
     licence: str,
     source: str,
     drop: Sequence[str] = (),
+    splits: Sequence[Split] = (),
 ) -> Table:
     """Normalise a frame into a ``Table``; the frame itself is not changed.
 
-    Rows whose target is missing are left out and counted, before any split is drawn.
+    Rows whose target is missing are left out and counted, before any split is drawn, and
+    ``splits``, which count all rows of ``frame``, are renumbered.
 
     Raises:
         DataError: the target or a column to drop is not there, two columns share a name, nothing
@@ -119,7 +124,15 @@ def make_table(
         source=source,
         dropped_rows=dropped,
         notes=tuple(notes),
+        splits=tuple(_renumbered(split, known) for split in splits),
     )
+
+
+def _renumbered(split: Split, kept: np.ndarray) -> Split:
+    """The split without the rows that are not ``kept``."""
+    numbers = np.cumsum(kept) - 1
+    train, test = (numbers[rows[kept[rows]]] for rows in (split.train, split.test))
+    return Split(train, test)
 
 
 def _check_columns(columns: list[str], *, name: str, wanted: Sequence[str]) -> None:

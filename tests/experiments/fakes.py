@@ -13,6 +13,7 @@ import torch
 
 from experiments.data import make_table
 from experiments.data.registry import Source
+from experiments.schema import CaseRow
 from experiments.variants import PatchedVariant, Subjects
 
 
@@ -113,6 +114,25 @@ def report(name: str) -> dict[str, Any]:
     return {"config": {"variant": name}, "streams": streams}
 
 
+def toy_row(dataset: str, seed: int, variant: str, **fields: Any) -> CaseRow:
+    """A scored row; RMSE 1 unless given."""
+    known = {"rmse": 1.0, "mae": 0.5, "r2": 0.9, "nll": 1.5, "fit_s": 0.1, "predict_s": 0.2}
+    return CaseRow(
+        suite="toy",
+        dataset=dataset,
+        source="toy",
+        data_sha256="d" * 64,
+        seed=seed,
+        variant=variant,
+        host="mini",
+        host_sha256="f" * 64,
+        n_train=14,
+        n_test=6,
+        n_features=2,
+        **{**known, **fields},
+    )
+
+
 def toy_frame(rows: int = 20, seed: int = 0) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     x = rng.normal(size=rows)
@@ -121,7 +141,7 @@ def toy_frame(rows: int = 20, seed: int = 0) -> pd.DataFrame:
 
 
 def toy_source(**frames: pd.DataFrame) -> Source:
-    def load(name: str) -> Any:
+    def load(name: str, settings: Any) -> Any:
         return make_table(frames[name], name=name, target="y", licence="ours", source="toy")
 
     return Source("toy", lambda: frames, load)

@@ -1,0 +1,93 @@
+"""What decides where tables come from: the user's files, and how OpenML is reached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path  # noqa: TC003  (pydantic reads it when it runs)
+from typing import Literal
+from urllib.parse import urlparse
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from experiments.data.network import Network
+
+
+class FileSet(BaseModel):
+    """A table of the user's own: a CSV or parquet file and the column to predict."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: Path
+    target: str = Field(min_length=1)
+    name: str = ""
+    """Name of the data set in every table; the file's name without its ending where empty."""
+    drop: tuple[str, ...] = ()
+    """Columns that must not reach the model: identifiers, leaks of the target, dates."""
+    delimiter: str | None = Field(default=None, min_length=1, max_length=1)
+    """Character between the cells of a CSV; None looks at the header."""
+    decimal: Literal[".", ","] = "."
+    encoding: str = "utf-8"
+
+    @property
+    def label(self) -> str:
+        """Name under which the table takes part in a sweep."""
+        if self.name:
+            return self.name
+        stem = self.path.name
+        for ending in (".gz", ".csv", ".tsv", ".txt", ".parquet", ".pq"):
+            stem = stem.removesuffix(ending)
+        return stem or self.path.name
+
+    @field_validator("path")
+    @classmethod
+    def _expand_home(cls, path: Path) -> Path:
+        return path.expanduser()
+
+
+class OpenMLSettings(BaseModel):
+    """How OpenML is reached. None leaves the choice to the openml client's own configuration."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    server: str | None = None
+    """Address of the API, such as ``https://www.openml.org/api/v1/xml``."""
+    cache: Path | None = None
+    """Root folder of the client's cache."""
+    offline: bool = False
+    """Never use the network; a task that is not in the cache is an error."""
+    tries: int = Field(default=3, ge=1, le=10)
+    """Requests per file before a failing server is given up."""
+    connect_timeout_s: float = Field(default=5.0, gt=0, le=60)
+    read_timeout_s: float = Field(default=30.0, gt=0, le=600)
+    """Longest silence of a server in the middle of an answer."""
+
+    @field_validator("server")
+    @classmethod
+    def _is_an_api(cls, server: str | None) -> str | None:
+        if server is None:
+            return None
+        address = urlparse(server)
+        if address.scheme not in ("http", "https") or not address.netloc or "/api" not in server:
+            raise ValueError("must look like https://www.openml.org/api/v1/xml")
+        return server
+
+    @field_validator("cache")
+    @classmethod
+    def _expand_home(cls, cache: Path | None) -> Path | None:
+        return None if cache is None else cache.expanduser()
+
+
+@dataclass(frozen=True, eq=False)
+class LoadSettings:
+    """What a source needs to know beside the name of a table; one per plan of a sweep."""
+
+    openml: OpenMLSettings = field(default_factory=OpenMLSettings)
+    official_splits: bool = False
+    """Also load the splits that come with a table."""
+
+    @cached_property
+    def network(self) -> Network:
+        """Remembers hosts that did not answer, so that a second table does not wait for them."""
+        limits = self.openml
+        return Network(limits.tries, limits.connect_timeout_s, limits.read_timeout_s)
