@@ -15,10 +15,19 @@ def write_atomic(path: Path, text: str) -> None:
     Raises:
         OSError: the disk is full or the folder is not writable; ``path`` is then as it was.
     """
+    write_atomic_bytes(path, text.encode("utf-8", "surrogatepass"))
+
+
+def write_atomic_bytes(path: Path, content: bytes) -> None:
+    """Write ``content`` likewise.
+
+    Raises:
+        OSError: the disk is full or the folder is not writable; ``path`` is then as it was.
+    """
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("w", encoding="utf-8", errors="surrogatepass", newline="") as file:
-            file.write(text)
+        with temporary.open("wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -5,13 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from experiments.presence_sweep import presence_points
 from experiments.schema import variant_rank
+from experiments.text import visible
+from experiments.variant_name import MARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import pandas as pd
 
+    from experiments.presence_sweep import PresencePoint
+    from experiments.scores import ScoreChange
     from experiments.stats import VariantSummary
     from experiments.summary import BaselineRatio, Summary
 
@@ -32,6 +37,10 @@ def summary_page(summary: Summary) -> str:
     config = summary.run.get("config", {})
     title = f"# {escape(config.get('suite', 'results'))} on host `{config.get('host', 'unknown')}`"
     parts = [title, table(*change_rows(summary.variants)), table(*test_rows(summary.variants))]
+    parts.append(table(*score_rows(summary.scores)))
+    points = presence_points(summary)
+    if points:
+        parts.append(f"## Target presence\n\n{table(*presence_rows(points))}")
     parts.append("\n".join(f"- {line}" for line in remarks(summary)))
     parts.append(f"## Cases\n\n{table(*case_rows(summary.pairs))}")
     if summary.failures:
@@ -109,6 +118,58 @@ def test_rows(variants: Sequence[VariantSummary]) -> tuple[Cells, Rows]:
     return header, rows
 
 
+def score_rows(scores: Sequence[ScoreChange]) -> tuple[Cells, Rows]:
+    """Header and rows: the other scores beside stock's, means over cases, one line per variant."""
+    header: Cells = (
+        "variant",
+        "MAE change",
+        "R2 stock",
+        "R2 change",
+        "NLL change, nats",
+        "80 % coverage stock",
+        "80 % coverage variant",
+    )
+    rows: Rows = [
+        (
+            item.variant,
+            percent(item.mae_pct),
+            number(item.r2_stock, "{:.4f}"),
+            number(item.r2_change, "{:+.2g}"),
+            number(item.nll_change, "{:+.2g}"),
+            number(100 * item.coverage_stock, "{:.2f} %"),
+            number(100 * item.coverage_variant, "{:.2f} %"),
+        )
+        for item in scores
+    ]
+    return header, rows
+
+
+def presence_rows(points: Sequence[PresencePoint]) -> tuple[Cells, Rows]:
+    """Header and rows: one line per variant and target presence."""
+    header: Cells = (
+        "variant",
+        "target presence",
+        "mean RMSE change",
+        "95 % interval",
+        "largest",
+        "null radius, median",
+        "null radius, largest",
+    )
+    rows: Rows = [
+        (
+            point.variant,
+            f"{point.target_presence:g}",
+            percent(point.mean_pct),
+            f"{percent(point.ci_low_pct)} to {percent(point.ci_high_pct)}",
+            percent(point.largest_pct, signed=False),
+            number(point.null_radius_median, "{:.3g}"),
+            number(point.null_radius_max, "{:.3g}"),
+        )
+        for point in points
+    ]
+    return header, rows
+
+
 def remarks(summary: Summary) -> list[str]:
     """What a reader must know beside the figures, one sentence or two each."""
     lines = []
@@ -117,13 +178,21 @@ def remarks(summary: Summary) -> list[str]:
             f"Noise floor, `{floor.condition}`: mean {percent(floor.mean_abs_pct, signed=False)}, "
             f"largest {percent(floor.largest_pct, signed=False)} over {floor.cases} cases."
         )
+    swept = presence_points(summary)
+    if swept:
+        lines.append(
+            "As the target presence goes to 1, tau and the RMSE change go to 0, and so does the "
+            "null radius: a small change is no success by itself."
+        )
     for name, radius in summary.null_radius.items():
+        if MARK in name:
+            continue
         lines.append(
             f"Null radius, `{name}`: median {radius.median:.3g}, largest {radius.max:.3g} of a "
             "stream's median carrier norm."
         )
     config = summary.run.get("config", {})
-    if config:
+    if config and any(MARK not in item.variant for item in summary.variants):
         lines.append(_presence(config))
     left_out = max((item.left_out for item in summary.variants), default=0)
     if left_out:
@@ -184,7 +253,7 @@ def number(value: float, form: str) -> str:
 
 def escape(text: Any) -> str:
     """Text that cannot end a table cell, start a formula or open a tag."""
-    escaped = " ".join(str(text).split())
+    escaped = visible(text)
     for mark in "\\`*_$|<>[]":
         escaped = escaped.replace(mark, f"\\{mark}")
     return escaped

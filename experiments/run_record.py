@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments import provenance
 from experiments.atomic import write_atomic
+from experiments.errors import ResultsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -80,11 +81,23 @@ def write(folder: Path, record: dict[str, Any]) -> None:
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """Read ``run.json``; empty where there is none."""
+    """Read ``run.json``; empty where there is none.
+
+    Raises:
+        ResultsError: it is damaged.
+    """
     path = folder / FILE
     if not path.is_file():
         return {}
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ResultsError(
+            f"{path}: damaged ({error}); run the same 'oretro eval' again to remake it, finished "
+            "results are reused"
+        ) from None
+    if not isinstance(content, dict):
+        raise ResultsError(f"{path}: not a run record; run 'oretro eval' again to remake it")
     return content
 
 

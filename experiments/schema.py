@@ -9,6 +9,8 @@ import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
+from experiments.variant_name import MARK
+
 Status = Literal["ok", "constant", "skipped", "failed"]
 """``ok``: scored. ``constant``: scored, but every training target is equal, so the network never
 ran and the row says nothing about a patch. ``skipped``: cannot be scored, known before the run.
@@ -54,9 +56,10 @@ COLUMNS = tuple(field.name for field in fields(CaseRow))
 
 
 def variant_rank(name: str) -> tuple[int, str]:
-    """Order of variants: the plan's, then any others by name."""
-    known = name in VARIANT_ORDER
-    return (VARIANT_ORDER.index(name) if known else len(VARIANT_ORDER), name)
+    """Order of variants: the plan's, each with its target presences, then any others by name."""
+    base = name.partition(MARK)[0]
+    known = base in VARIANT_ORDER
+    return (VARIANT_ORDER.index(base) if known else len(VARIANT_ORDER), name)
 
 
 def sort_key(row: CaseRow) -> tuple[str, int, tuple[int, str]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments import run_record, schema, stats
 from experiments.results import read_cases
+from experiments.scores import ScoreChange, read_coverage, score_changes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,6 +55,8 @@ class Summary:
     variants: tuple[stats.VariantSummary, ...]
     noise: tuple[NoiseFloor, ...]
     null_radius: dict[str, NullRadius]
+    scores: tuple[ScoreChange, ...]
+    """MAE, R2, NLL and interval coverage beside stock's."""
     baselines: tuple[BaselineRatio, ...]
     statuses: dict[str, int]
     """Rows of ``cases.csv`` by status."""
@@ -84,6 +87,7 @@ def summarise_folder(folder: Path, *, margin_pct: float) -> Summary:
         ),
         noise=noise,
         null_radius=_null_radii(run),
+        scores=score_changes(cases, read_coverage(folder), names),
         baselines=tuple(
             BaselineRatio(name, *stats.geometric_mean_ratio(cases, name))
             for name in BASELINES

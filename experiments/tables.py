@@ -1,4 +1,4 @@
-"""Writes a results folder's tables: ``deltas.csv``, ``summary.{csv,md}``, ``baselines.{csv,md}``.
+"""Writes a results folder's tables: changes, summary, baselines, presence sweep.
 
 Imports neither torch nor tabpfn, so that a table can be made anywhere.
 """
@@ -8,11 +8,12 @@ from __future__ import annotations
 import csv
 import io
 import math
-from dataclasses import asdict
+from dataclasses import asdict, astuple, fields
 from typing import TYPE_CHECKING, Any
 
 from experiments import markdown
 from experiments.atomic import write_atomic
+from experiments.presence_sweep import PresencePoint, presence_points
 from experiments.stats import PAIR_COLUMNS
 from experiments.summary import Summary, summarise_folder
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+_SHARED_FIELDS = ("variant", "cases")
 DELTA_COLUMNS = tuple(name for name in PAIR_COLUMNS if name != "predict_ratio")
 """Figures that a second run repeats to the last bit: no times."""
 
@@ -37,6 +39,10 @@ def write_tables(folder: Path, *, margin_pct: float) -> Summary:
     header = list(records[0]) if records else ["variant"]
     _write_csv(folder / "summary.csv", header, (record.values() for record in records))
     write_atomic(folder / "summary.md", markdown.summary_page(summary))
+    points = presence_points(summary)
+    if points:
+        header = [field.name for field in fields(PresencePoint)]
+        _write_csv(folder / "presence_sweep.csv", header, (astuple(point) for point in points))
     if summary.baselines:
         _write_csv(
             folder / "baselines.csv", ("baseline", "dataset", "rmse_ratio"), _ratios(summary)
@@ -48,9 +54,11 @@ def write_tables(folder: Path, *, margin_pct: float) -> Summary:
 def _summary_record(summary: Summary, name: str) -> dict[str, Any]:
     """One row of ``summary.csv``: the statistics, the noise floor, and the null radius."""
     (variant,) = (item for item in summary.variants if item.variant == name)
+    (scores,) = (item for item in summary.scores if item.variant == name)
     radius = summary.null_radius.get(name)
     return {
         **asdict(variant),
+        **{key: value for key, value in asdict(scores).items() if key not in _SHARED_FIELDS},
         "noise_mean_abs_pct": max(
             (floor.mean_abs_pct for floor in summary.noise), default=math.nan
         ),

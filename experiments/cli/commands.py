@@ -10,6 +10,8 @@ from experiments.cli.eval_command import evaluate
 from experiments.cli.patch_command import EXAMPLES as PATCH_EXAMPLES
 from experiments.cli.patch_command import patch
 from experiments.cli.pretrain_command import pretrain
+from experiments.cli.report_command import EXAMPLES as REPORT_EXAMPLES
+from experiments.cli.report_command import report
 
 
 @app.callback()

@@ -99,14 +99,21 @@ class FakeHost:
 
 
 @contextmanager
-def count_nothing() -> Any:
+def count_one() -> Any:
     yield Counter({"fake": 1})
 
 
-def subjects(host: FakeHost | None = None, **models: FakeModel) -> Subjects:
+@contextmanager
+def count_none() -> Any:
+    yield Counter()
+
+
+def subjects(
+    host: FakeHost | None = None, record: Any = count_one, **models: FakeModel
+) -> Subjects:
     models = models or {"oa": FakeModel(0.01), "full": FakeModel(-0.02)}
     patched = tuple(PatchedVariant(name, model, report(name)) for name, model in models.items())
-    return Subjects(host or FakeHost(), False, patched, count_nothing)
+    return Subjects(host or FakeHost(), False, patched, record)
 
 
 def report(name: str) -> dict[str, Any]:

@@ -1,0 +1,51 @@
+"""``oretro report``: a results folder as pages, tables and figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """\b
+Examples:
+  oretro report runs/packaged18-mini                    into the same folder
+  oretro report results/packaged18-mini --out my-report into another one
+  oretro report results/packaged18-mini --no-figures    without matplotlib
+"""
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="A results folder.", show_default=False)],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Where to write. [the results folder]"),
+    ] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(min=1e-6, help="Margin of the equivalence test, in percent. [the run's]"),
+    ] = None,
+    figures: Annotated[
+        bool, typer.Option("--figures/--no-figures", help="Draw PNG and SVG figures.")
+    ] = True,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")
+    ] = False,
+) -> None:
+    """Write markdown, LaTeX, figures and a self-contained HTML page from a results folder."""
+    from experiments.cli.output import print_json
+    from experiments.report import write_report
+
+    written = write_report(folder, out, margin_pct=margin, figures=figures)
+    if as_json:
+        print_json(
+            {
+                "files": [str(path) for path in written.files],
+                "variants": written.summary.variants,
+                "statuses": written.summary.statuses,
+                "failures": written.summary.failures,
+            }
+        )
+        return
+    for path in written.files:
+        typer.echo(path)
