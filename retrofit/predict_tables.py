@@ -112,7 +112,9 @@ class _Recorder(OClosedTabPFNV3):
 
     calls: list[_Call]
 
-    def forward(self, x: Tensor, y: Tensor, *, task_type: str | None = None, **options: Any) -> Any:
+    def forward(  # type: ignore[override]  # the engine at hand passes nothing else
+        self, x: Tensor, y: Tensor, *, task_type: str | None = None, **options: Any
+    ) -> Any:
         batch, test = x.shape[1], x.shape[0] - y.shape[0]
         device = x.device.type
         autocast = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None

@@ -235,7 +235,7 @@ class OClosedTabPFNV3(OTabPFNV3):
             return_hidden=return_inducing_hidden and is_full_path,
         )
         rows_BRQE = self.column_aggregator(
-            x_BRCE,
+            x_BRiCE=x_BRCE,
             save_peak_memory_factor=save_peak_memory_factor,
             force_recompute_layer=force_recompute_layer and is_full_path,
             present_BR=present_BRC.any(dim=-1),
