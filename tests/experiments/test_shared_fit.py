@@ -104,6 +104,17 @@ def test_constant_target_needs_no_model(tiny_host, patched, parts) -> None:
     assert np.isnan(prediction.nll)
 
 
+def test_words_that_only_the_test_part_has_are_no_error(tiny_host, parts) -> None:
+    X_train, y_train, X_test, y_test = parts
+    levels = X_train["word"].cat.categories
+    empty = pd.Categorical([None] * len(X_train), categories=levels)
+    fitted = tiny_host.regressor(**SETTINGS).fit(X_train.assign(word=empty), y_train)
+    with_words = predict(fitted, X_test, y_test)
+    nothing = pd.Categorical([None] * len(X_test), categories=levels)
+    without = predict(fitted, X_test.assign(word=nothing), y_test)
+    assert np.array_equal(with_words.mean_N, without.mean_N)
+
+
 @pytest.mark.parametrize(
     ("attribute", "value", "told"),
     [

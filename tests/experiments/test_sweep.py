@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from fakes import FakeHost, FakeModel, subjects, toy_frame, toy_source
+from fakes import FakeHost, FakeModel, count_none, subjects, toy_frame, toy_source
 
 from experiments.config import SweepConfig
 from experiments.data import registry
@@ -159,6 +159,15 @@ def test_nan_of_stock_is_not_hidden_by_tabpfns_guard(
     assert found["left", 1, "oa"]["status"] == "ok"
     assert rows(tmp_path, "noise.csv")["left", 1, "stock@repeat"]["status"] == "failed"
     assert outcome.failed == 4
+
+
+def test_patched_model_that_never_ran_is_a_failure_and_not_a_score_of_stock(
+    toy_config: SweepConfig, tmp_path: Path
+) -> None:
+    sweep(toy_config, tmp_path, subjects(record=count_none))
+    found = rows(tmp_path)
+    assert "the patched model was not used" in found["left", 1, "oa"]["error"]
+    assert found["left", 1, "stock"]["status"] == "ok"
 
 
 def test_failing_fit_fails_the_case_for_all_variants(
