@@ -71,15 +71,7 @@ def null_source_insertion(setting: Setting) -> list[Figure]:
     """NULL sources inserted anywhere change no output."""
     figures = []
     for shape, length in ((SHAPES[0], "short"), (SHAPES[1], "long")):
-        j = shape.sources
-        every = range(j + 1) if j < 100 else range(0, j + 1, 100)
-        cases: dict[str, list[list[int]]] = {
-            "end": [[j]],
-            "middle": [[j // 2]],
-            "several": [[0, 1, j // 2, j // 2, j]],
-            "every position": [[position] for position in every],
-        }
-        for case, insertions in cases.items():
+        for case, insertions in _insertions(shape.sources).items():
             shifts, scale = [], 0.0
             for style in MASKS:
                 x = draw(setting, shape, style)
@@ -94,25 +86,38 @@ def null_source_insertion(setting: Setting) -> list[Figure]:
 
 
 def masked_insertion_in_torch(setting: Setting) -> list[Figure]:
-    """Measure the same insertion in torch's own attention, the new source masked away.
+    """Measure the same insertions in torch's own attention, the new sources masked away.
 
-    A control: no softmax attention in this dtype is steadier than this.
+    A control: how steady softmax attention of this dtype is where a source cannot matter.
     """
-    shape = Shape(2, 4, 4, 7, 13, 16)
-    x = replace(draw(setting, shape), p_BJ=torch.ones(2, 13))
-    visible = torch.ones(1, 13, dtype=torch.bool, device=setting.device)
-    before = _torch_attention(replace(x, mask=visible))
-    shifts = []
-    for position in range(14):
-        wide = with_null_sources(x, [position], setting.seed)
-        shifts.append(deviation(_torch_attention(replace(wide, mask=wide.p_BJ[:1] > 0)), before))
-    law = "control: torch's attention, masked source inserted"
-    return [_shift(setting, law, "every position, short axis", worst(shifts), largest(before))]
+    figures = []
+    for shape, length in ((SHAPES[0], "short"), (SHAPES[1], "long")):
+        x = draw(setting, shape)
+        x = replace(x, p_BJ=torch.ones_like(x.p_BJ))
+        before = _torch_attention(x)
+        for case, insertions in _insertions(shape.sources).items():
+            wide = [with_null_sources(x, positions, setting.seed) for positions in insertions]
+            shift = worst([deviation(_torch_attention(y), before) for y in wide])
+            law, case = "control: torch's attention, source masked", f"{case}, {length} axis"
+            figures.append(_shift(setting, law, case, shift, largest(before)))
+    return figures
+
+
+def _insertions(sources: int) -> dict[str, list[list[int]]]:
+    every = range(sources + 1) if sources < 100 else range(0, sources + 1, 100)
+    return {
+        "end": [[sources]],
+        "middle": [[sources // 2]],
+        "several": [[0, 1, sources // 2, sources // 2, sources]],
+        "every position": [[position] for position in every],
+    }
 
 
 def _torch_attention(x: Sample) -> Tensor:
-    mask = None if x.mask is None else x.mask.to(x.q_BHSD.device)
-    return F.scaled_dot_product_attention(x.q_BHSD, x.k_BhJD, x.v_BhJD, attn_mask=mask)
+    visible_B11J = (x.p_BJ > 0)[:, None, None, :]
+    groups = x.q_BHSD.shape[1] // x.k_BhJD.shape[1]
+    k_BHJD, v_BHJD = (y.repeat_interleave(groups, 1) for y in (x.k_BhJD, x.v_BhJD))
+    return F.scaled_dot_product_attention(x.q_BHSD, k_BHJD, v_BHJD, attn_mask=visible_B11J)
 
 
 def self_attention_insertion(setting: Setting) -> list[Figure]:
@@ -219,11 +224,9 @@ def vanishing_carrier(setting: Setting) -> list[Figure]:
     figures = []
     for norm in (1e-3, 1e-4, 1e-6, 1e-9, 1e-15):
         p = norm**2 / (1e-6 + norm**2)
-        figure = _shift(
-            setting, "vanishing carrier", f"|h| {norm:g}", deviation(out(norm), gone), largest(gone)
-        )
-        basis = f"presence x its largest reach, and {figure.basis}"
-        figures.append(replace(figure, bound=p * reach + figure.bound, basis=basis))
+        excess = max(0.0, deviation(out(norm), gone) - p * reach)
+        case = f"|h| {norm:g}, beyond presence x reach"
+        figures.append(_shift(setting, "vanishing carrier", case, excess, largest(gone)))
     return figures
 
 

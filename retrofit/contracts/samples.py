@@ -148,10 +148,15 @@ def with_null_sources(x: Sample, positions: list[int], seed: int) -> Sample:
     )
 
 
-def serves(kernel: Backend, x: Sample, eps_mode: EpsMode = "absolute") -> bool:
-    """Say whether ``kernel`` can run the sample."""
+def obstacle(kernel: Backend, x: Sample, eps_mode: EpsMode = "absolute") -> str:
+    """Say why ``kernel`` cannot run the sample; empty if it can."""
     try:
         x.run(kernel, eps_mode=eps_mode)
-    except KernelUnavailableError:
-        return False
-    return True
+    except KernelUnavailableError as error:
+        return str(error)
+    return ""
+
+
+def serves(kernel: Backend, x: Sample, eps_mode: EpsMode = "absolute") -> bool:
+    """Say whether ``kernel`` can run the sample."""
+    return not obstacle(kernel, x, eps_mode)

@@ -1,0 +1,75 @@
+"""``oretro check``: measure the laws of the operators against their bounds."""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """
+Examples:
+
+  oretro check                                 every law, dtype and kernel on the CPU
+
+  oretro check --dtype float32 --device cuda   one dtype on a GPU
+
+  oretro check --out results/contracts         CSV, markdown and run record as well
+"""
+
+
+class Dtype(str, Enum):
+    """What operators are checked in."""
+
+    float64 = "float64"
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+    float16 = "float16"
+
+
+class Device(str, Enum):
+    """Where operators are checked."""
+
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+def check(
+    dtype: Annotated[
+        list[Dtype] | None,
+        typer.Option("--dtype", help="Repeat for several; all four by default."),
+    ] = None,
+    device: Annotated[Device, typer.Option(help="Where to run.")] = Device.cpu,
+    seed: Annotated[int, typer.Option(help="Seed of the inputs.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Folder for CSV, markdown, record; none by default."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print every figure as JSON on stdout.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No remarks on stderr.")] = False,
+) -> None:
+    """Measure presence, OAttention and O-Closure against their bounds; exit 1 if one is broken."""
+    from experiments.check import DTYPES, CheckConfig, figure_rows, law_rows, run_check, write_check
+    from experiments.cli.output import print_json, print_table, say
+
+    names = {item.value for item in dtype or []}
+    dtypes = tuple(name for name in DTYPES if not names or name in names)
+    config = CheckConfig(dtypes, device.value, seed)
+    result = run_check(config, report=(lambda _: None) if quiet else say)
+    if as_json:
+        print_json(result.figures.to_dict("records"))
+    else:
+        for name, figures in result.figures.groupby("dtype", sort=False):
+            print_table(f"{name}: worst L-inf (ulp)", *law_rows(figures))
+        if len(result.failed):
+            print_table("beyond their bound", *figure_rows(result.failed.itertuples(index=False)))
+    if out is not None:
+        written = write_check(result, out, ["oretro", *sys.argv[1:]])
+        say("written: " + ", ".join(str(path) for path in written))
+    say(f"{len(result.figures)} figures, {len(result.failed)} beyond their bound")
+    if len(result.failed):
+        raise typer.Exit(1)
