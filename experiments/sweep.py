@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,13 +12,17 @@ from typing import TYPE_CHECKING
 from experiments import provenance, run_record, tables
 from experiments.baselines import BASELINE_SETTINGS, BASELINES
 from experiments.cases import PlannedCase, plan_cases
-from experiments.errors import InterruptedWriteError
+from experiments.engine import Engine, run_jobs
+from experiments.errors import InterruptedWriteError, ResultsError
 from experiments.keys import ResultKey
 from experiments.lock import folder_lock
 from experiments.noise import noise_names
-from experiments.run_case import Result, run_case
+from experiments.scores import write_coverage
 from experiments.store import ResultStore, clear_folder, prepare_folder
+from experiments.threads import pinned_threads
+from experiments.variant_name import is_noise
 from experiments.variants import load_subjects, variant_settings
+from experiments.worker import Job, Setup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -48,14 +55,8 @@ class Outcome:
     reused: int
     failed: int
     skipped: int
-
-
-@dataclass(frozen=True, eq=False)
-class _Job:
-    """One case and the names of the rows that are still to be computed for it."""
-
-    planned: PlannedCase
-    wanted: tuple[str, ...]
+    missing: tuple[tuple[str, str], ...] = ()
+    """Data sets that could not be had, with the reason; the next run tries them again."""
 
 
 def row_names(config: SweepConfig) -> tuple[str, ...]:
@@ -71,23 +72,30 @@ def run_sweep(
     fresh: bool = False,
     command: Sequence[str] = (),
     load: Callable[[SweepConfig], Subjects] = load_subjects,
+    engine: Engine = Engine(),  # noqa: B008  (frozen)
     report: Callable[[Progress], None] | None = None,
 ) -> Outcome:
     """Run, or finish, the sweep ``config`` in ``folder`` and write its tables.
 
     A result is on disk before the next one starts, so a sweep that is stopped anywhere goes on
-    where it was. Failed rows are tried again.
+    where it was; worker processes hand their rows back case by case. This process alone writes.
+    Failed rows are tried again.
 
     Raises:
         ResultsError: the folder cannot be written, is in use, or belongs to another run.
-        DataError: a table is unknown, unavailable or unusable; nothing has been computed then.
+        DataError: a name is unknown, or no table can be had; nothing has been computed then.
         retrofit.errors.RetrofitError: the host cannot be loaded or patched; likewise.
+        EngineError: no worker can be had, or one of them would give other numbers.
         InterruptedWriteError: a result could not be written; those before it are safe.
     """
+    import torch
+
     prepare_folder(folder)
-    with folder_lock(folder), _threads(config.threads):
+    threads = config.threads or torch.get_num_threads()
+    with folder_lock(folder), pinned_threads(threads):
         started = provenance.now()
-        planned = plan_cases(config)
+        missing: dict[str, str] = {}
+        planned = plan_cases(config, missing)
         subjects = load(config)
         if fresh:
             clear_folder(folder)
@@ -96,17 +104,22 @@ def run_sweep(
         cases, noise = _open_stores(folder, planned, keys)
         jobs = _remaining(config, planned, keys, cases, noise)
         total = sum(len(job.wanted) for job in jobs)
-        record = run_record.begin(config, planned, subjects, command, started)
+        record = run_record.begin(config, planned, subjects, command, started, engine)
+        record["missing"] = missing
         with _disk_errors(folder):
             run_record.write(folder, record)
-            for done, (key, result) in enumerate(_results(config, jobs, subjects, keys), start=1):
-                store = noise if "@" in key.variant else cases
-                store.add(key, result.row, result.details)
-                if report is not None:
-                    report(Progress(done, total, result.row))
-            finished = cases.records()
-            run_record.write(folder, run_record.end(record, finished))
+        setup = Setup(_token(), config, threads, load, engine.case_timeout_s)
+        for done, (job, result) in enumerate(run_jobs(engine, setup, subjects, jobs), start=1):
+            store = noise if is_noise(result.row.variant) else cases
+            with _disk_errors(folder):
+                store.add(keys(job.planned, result.row.variant), result.row, result.details)
+            if report is not None:
+                report(Progress(done, total, result.row))
+        finished = cases.records()
+        with _disk_errors(folder):
+            write_coverage(folder, finished)
             tables.write_tables(folder, margin_pct=config.equivalence_margin_pct)
+            run_record.write(folder, run_record.end(record, finished))
         statuses = [item.row.status for item in finished]
         return Outcome(
             folder,
@@ -114,6 +127,7 @@ def run_sweep(
             reused=len(planned) * len(row_names(config)) - total,
             failed=statuses.count("failed"),
             skipped=statuses.count("skipped"),
+            missing=tuple(missing.items()),
         )
 
 
@@ -137,7 +151,7 @@ class _Keys:
             split_sha256=planned.split.sha256,
             seed=planned.case.seed,
             variant=name,
-            settings=variant_settings(config, name.partition("@")[0]) if known is None else known,
+            settings=variant_settings(config, name) if known is None else known,
             host_sha256=self.host_sha256 if hosted else "",
             n_estimators=config.n_estimators if hosted else 0,
             dtype=DTYPE if hosted else "float64",
@@ -159,6 +173,13 @@ def _open_stores(
     noise = ResultStore(
         folder, [keys(case, name) for case in planned for name in all_noise], kind="noise"
     )
+    for record in (*cases.records(), *noise.records()):
+        if record.row.suite != keys.config.suite:
+            raise ResultsError(
+                f"{folder} belongs to another run: it holds results of suite '{record.row.suite}', "
+                f"not '{keys.config.suite}'; choose another --out, or pass --fresh to start this "
+                "folder anew"
+            )
     return cases, noise
 
 
@@ -168,39 +189,21 @@ def _remaining(
     keys: _Keys,
     cases: ResultStore,
     noise: ResultStore,
-) -> list[_Job]:
+) -> list[Job]:
     jobs = []
     for case in planned:
         wanted = tuple(
             name
             for name in row_names(config)
-            if not (noise if "@" in name else cases).finished(keys(case, name))
+            if not (noise if is_noise(name) else cases).finished(keys(case, name))
         )
         if wanted:
-            jobs.append(_Job(case, wanted))
+            jobs.append(Job(case, wanted))
     return jobs
 
 
-def _results(
-    config: SweepConfig, jobs: Sequence[_Job], subjects: Subjects, keys: _Keys
-) -> Iterator[tuple[ResultKey, Result]]:
-    for job in jobs:
-        for result in run_case(config, job.planned, subjects, job.wanted):
-            yield keys(job.planned, result.row.variant), result
-
-
-@contextmanager
-def _threads(count: int | None) -> Iterator[None]:
-    """Use ``count`` torch threads inside the block; None leaves them as they are."""
-    import torch
-
-    before = torch.get_num_threads()
-    if count is not None:
-        torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def _token() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}-{time.time_ns()}"
 
 
 @contextmanager

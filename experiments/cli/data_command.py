@@ -1,59 +1,122 @@
-"""``oretro data``: the data sets that a sweep can name."""
+"""``oretro data``: the data sets that a sweep can name, and the cache of those of OpenML."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-data = typer.Typer(no_args_is_help=True, help="List and inspect data sets.")
+data = typer.Typer(no_args_is_help=True, help="List, inspect and fetch data sets.")
+
+_JSON = typer.Option("--json", help="Print JSON on stdout and nothing else there.")
+_CACHE = typer.Option(help="OpenML cache folder. [the client's own]")
+_OFFLINE = typer.Option("--offline", help="Never use the network.")
+
+LIST_EXAMPLES = """\b
+Examples:
+  oretro data list
+  oretro data list --json
+"""
+SHOW_EXAMPLES = """\b
+Examples:
+  oretro data show ames
+  oretro data show openml:361235 --cache DIR --offline
+  oretro data show mine.csv --target price
+"""
+FETCH_EXAMPLES = """\b
+Examples:
+  oretro data fetch openml18 --cache DIR            download and check
+  oretro data fetch openml18 --cache DIR --offline  check only
+"""
 
 
-@data.command("list")
-def list_data(
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")
-    ] = False,
-) -> None:
-    """List every data set that can be named without a network."""
+@data.command("list", epilog=LIST_EXAMPLES)
+def list_data(as_json: Annotated[bool, _JSON] = False) -> None:
+    """List every data set that has a name of its own; any other task is openml:ID."""
     from experiments.cli.output import print_json, print_table
     from experiments.data import available
+    from experiments.data.openml_catalogue import KNOWN_TASKS
 
-    entries = available()
+    suites = {task.label: task.suite for task in KNOWN_TASKS.values()}
+    entries = [(name, source, suites.get(name, "")) for source, name in available()]
     if as_json:
-        print_json([{"source": source, "name": name} for source, name in entries])
+        keys = ("name", "source", "suite")
+        print_json([dict(zip(keys, entry, strict=True)) for entry in entries])
         return
-    print_table("", ("data set", "source"), [(name, source) for source, name in entries])
+    print_table("", ("data set", "source", "suite"), entries)
 
 
-@data.command("show")
+@data.command("show", epilog=SHOW_EXAMPLES)
 def show_data(
-    name: Annotated[str, typer.Argument(help="A name from 'oretro data list'.")],
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")
-    ] = False,
+    name: Annotated[str, typer.Argument(help="A name from 'oretro data list', or a file.")],
+    target: Annotated[
+        str | None, typer.Option(help="Column to predict, for a file of your own.")
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(help="Column of the file to leave out; may be repeated.")
+    ] = None,
+    decimal: Annotated[
+        str | None, typer.Option(help="Decimal mark of the file: '.' or ','.")
+    ] = None,
+    cache: Annotated[Path | None, _CACHE] = None,
+    offline: Annotated[bool, _OFFLINE] = False,
+    as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Load one data set and show what a sweep would see of it."""
+    from experiments.cli.data_options import file_options, openml_options
     from experiments.cli.output import print_json, print_table
-    from experiments.data import load_table
+    from experiments.config import load_config
+    from experiments.data.facts import load_only, table_facts
 
-    table = load_table(name)
-    facts = {
-        "name": table.name,
-        "source": table.source,
-        "licence": table.licence,
-        "target": table.target,
-        "rows": len(table.y),
-        "columns": table.X.shape[1],
-        "categorical": len(table.categorical),
-        "missing_cells": int(table.X.isna().sum().sum()),
-        "dropped_rows": table.dropped_rows,
-        "sha256": table.sha256,
-        "notes": list(table.notes),
+    path = Path(name) if target is not None else None
+    options = {
+        **file_options(path, target, drop, decimal),
+        "datasets": [] if path else [name],
+        "openml": openml_options(cache, offline=offline or None),
     }
+    table = load_only(load_config("packaged18", options))
+    facts = table_facts(table)
     if as_json:
         print_json(facts)
         return
     shown = facts | {"notes": "; ".join(table.notes) or "none"}
-    rows = [(key, str(value)) for key, value in shown.items()]
-    print_table("", ("fact", "value"), rows)
+    print_table("", ("fact", "value"), [(key, str(value)) for key, value in shown.items()])
+
+
+@data.command("fetch", epilog=FETCH_EXAMPLES)
+def fetch_data(
+    config: Annotated[
+        str, typer.Argument(help="A YAML file, or the name of a built-in configuration.")
+    ],
+    cache: Annotated[Path | None, _CACHE] = None,
+    offline: Annotated[bool, _OFFLINE] = False,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Download what a configuration needs of OpenML, and check every file of it.
+
+    The folder can then be copied to a machine without a network. Nothing in it is ever replaced.
+    """
+    from experiments.cli.data_options import openml_options
+    from experiments.cli.output import print_json, print_table, say
+    from experiments.config import load_config
+    from experiments.data.facts import fetch
+
+    options = {"openml": openml_options(cache, offline=offline or None)}
+    states = list(fetch(load_config(config, options), progress=say))
+    if as_json:
+        print_json(states)
+    elif not states:
+        say("nothing to fetch: no data set of this configuration comes from OpenML")
+    else:
+        header = ("data set", "state", "rows", "columns", "checked", "file")
+        rows = [
+            (item.name, item.state, str(item.rows), str(item.columns), item.checked, item.file)
+            for item in states
+        ]
+        print_table("", header, rows)
+    for item in states:
+        if item.problem:
+            say(f"{item.name}: {item.problem}")
+    if any(item.problem for item in states):
+        raise typer.Exit(1)

@@ -18,6 +18,8 @@ Examples:
   oretro eval --host my-v3.ckpt --seeds 1,2   another host, other seeds
   oretro eval packaged18_p99 --out runs/p99   another configuration and folder
   oretro eval --baselines                     also scikit-learn's models
+  oretro eval --data mine.csv --target price  a table of your own
+  oretro eval openml18 --cache DIR --offline  OpenML tasks from a fetched cache
 """
 
 
@@ -31,6 +33,20 @@ def evaluate(
     variants: Annotated[str | None, typer.Option(help="Such as stock,oa,full.")] = None,
     datasets: Annotated[
         list[str] | None, typer.Option(help="Names; several by comma or by repeating the option.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="A CSV or parquet file in place of named data sets.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="Column of --data to predict.")] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(help="Column of --data to leave out; may be repeated.")
+    ] = None,
+    decimal: Annotated[str | None, typer.Option(help="Decimal mark of --data: '.' or ','.")] = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="OpenML cache folder. [the client's own]")
+    ] = None,
+    offline: Annotated[
+        bool | None, typer.Option("--offline", help="OpenML from the cache alone.")
     ] = None,
     seeds: Annotated[str | None, typer.Option(help="Such as 1729,2718.")] = None,
     limit: Annotated[int | None, typer.Option(help="Run the first so many cases only.")] = None,
@@ -65,6 +81,7 @@ def evaluate(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """Compare stock and patched hosts; run again after a stop to go on where it was."""
+    from experiments.cli.data_options import file_options, openml_options
     from experiments.config import load_config
 
     options: dict[str, Any] = {
@@ -79,7 +96,11 @@ def evaluate(
         "timing_repeats": timing_repeats,
         "noise_floor": noise_floor,
         "baselines": baselines,
+        "openml": openml_options(cache, offline=offline),
+        **file_options(data, target, drop, decimal),
     }
+    if data is not None and datasets is None:
+        options["datasets"] = []
     settings = load_config(config, options)
     if dry_run:
         from experiments.cli.dry_run import show_plan
@@ -117,6 +138,9 @@ def _run(config: SweepConfig, folder: Path, *, fresh: bool, as_json: bool, quiet
     show_summary(summary, outcome, as_json=as_json)
     if outcome.failed:
         say(f"{outcome.failed} row(s) failed; run the same command again to try them again")
+    for name, reason in outcome.missing:
+        say(f"data set {name} is missing: {reason}")
+    if outcome.failed or outcome.missing:
         raise typer.Exit(1)
 
 

@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from experiments.errors import DamagedCacheError
+from experiments.errors import DamagedCacheError, DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +23,7 @@ SPLITS = "datasplits.arff"
 DESCRIPTION = "description.xml"
 QUALITIES = "qualities.xml"
 ARFF = "dataset.arff"
+_REGRESSION = "2"
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,20 @@ class CachedTask:
         if text is None or not text.isdigit():
             raise damaged(path, "it names no data set")
         return int(text)
+
+    def require_regression(self) -> None:
+        """Make sure that the task is one that can be scored.
+
+        Raises:
+            DataError: it is of another type.
+            DamagedCacheError: ``task.xml`` is damaged.
+        """
+        task = _parse(self.task_folder / TASK_XML)
+        if _text(task, "task_type_id") != _REGRESSION:
+            raise DataError(
+                f"OpenML task {self.task_id} is '{_text(task, 'task_type')}'; only supervised "
+                "regression can be scored"
+            )
 
     @property
     def dataset_folder(self) -> Path | None:

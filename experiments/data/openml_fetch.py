@@ -40,8 +40,8 @@ def load_task(task_id: int, settings: LoadSettings) -> TaskData:
                 reason = str(error)
         if reason:
             raise DataUnavailableError(
-                f"OpenML task {task_id} is not complete in the cache {cached.folder} (no "
-                f"{', no '.join(missing)}) and cannot be downloaded: {reason}; on a machine with a "
+                f"OpenML task {task_id} is not complete in the cache {cached.folder} (missing: "
+                f"{', '.join(missing)}) and cannot be downloaded: {reason}; on a machine with a "
                 "network run 'oretro data fetch CONFIG --cache DIR', copy DIR here and pass it as "
                 "--cache DIR"
             )
@@ -88,6 +88,7 @@ class _Download:
     def run(self) -> None:
         cached, splits = self.cached, self.settings.official_splits
         self._add(self._step(self._describe))
+        cached.require_regression()
         if cached.expected_rows() is None:
             self._qualities()
         if cached.data_file() is None:

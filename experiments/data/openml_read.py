@@ -21,8 +21,6 @@ from experiments.splits import Split
 if TYPE_CHECKING:
     import pandas as pd
 
-_REGRESSION = 2
-
 
 @dataclass(frozen=True, eq=False)
 class TaskData:
@@ -50,6 +48,7 @@ def read_task(cached: CachedTask, server: str | None, *, splits: bool) -> TaskDa
         DataError: a file is damaged or incomplete, the task is not a regression on one column, or
             its data are a sparse ARFF.
     """
+    cached.require_regression()
     data_file = cached.data_file()
     assert data_file is not None
     description = cached.description()
@@ -71,7 +70,6 @@ def read_task(cached: CachedTask, server: str | None, *, splits: bool) -> TaskDa
             dataset = task.get_dataset(download_data=True)
         except Exception as error:  # whatever the client's parsers raise
             raise damaged(cached.task_folder, _first_line(error)) from None
-        target = _target(task, cached.task_id)
         try:
             frame, _, _, _ = dataset.get_data(include_row_id=True, include_ignore_attribute=True)
         except Exception as error:  # likewise
@@ -88,7 +86,7 @@ def read_task(cached: CachedTask, server: str | None, *, splits: bool) -> TaskDa
     return TaskData(
         task_id=cached.task_id,
         frame=frame,
-        target=target,
+        target=str(task.target_name),
         ignored=_ignored(dataset, list(frame.columns)),
         licence=description.licence,
         active=description.active,
@@ -96,14 +94,6 @@ def read_task(cached: CachedTask, server: str | None, *, splits: bool) -> TaskDa
         data_file=data_file,
         checked=tuple(name for name, done in checks.items() if done),
     )
-
-
-def _target(task: Any, task_id: int) -> str:
-    if getattr(task.task_type_id, "value", task.task_type_id) != _REGRESSION:
-        raise DataError(
-            f"OpenML task {task_id} is '{task.task_type}'; only supervised regression can be scored"
-        )
-    return str(task.target_name)
 
 
 def _ignored(dataset: Any, columns: list[str]) -> tuple[str, ...]:
