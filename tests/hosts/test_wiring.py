@@ -124,7 +124,7 @@ def test_autocast_adds_no_error(
 def test_default_size_v3_in_every_mode(
     default_host: Host, table: tuple[np.ndarray, ...], calibration: list[CalibrationTable]
 ) -> None:
-    """``full`` holds every line that ``oa`` runs; a predict costs seconds, so the table is small."""
+    """``full`` holds every line that ``oa`` runs; a predict costs seconds: the table is small."""
     X, y, X_test = table
     small = (X[:20, :3], y[:20], X_test[:4, :3])
     wired, gated = patched_pair(default_host, "full", calibration)

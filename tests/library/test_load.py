@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import socket
 import time
@@ -13,8 +14,10 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from tabpfn import TabPFNRegressor
+from tabpfn.constants import ModelVersion
 
 import retrofit
+import retrofit.load as load_module
 from retrofit import Host, errors
 
 
@@ -38,7 +41,7 @@ def test_an_official_name_fails_fast_offline(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     cache = tmp_path / "cache"
-    monkeypatch.setenv("TABPFN_MODEL_CACHE_DIR", str(cache))
+    monkeypatch.setattr(load_module, "get_cache_dir", lambda: cache)
     start = time.monotonic()
     with pytest.raises(errors.HostNotFoundError, match=r"no network.*accept the licence.*mini"):
         retrofit.load_host(name)
@@ -46,10 +49,12 @@ def test_an_official_name_fails_fast_offline(
     assert not cache.exists()
 
 
-def test_an_official_name_can_be_planned_offline() -> None:
+def test_an_official_name_can_be_planned_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load_module, "get_cache_dir", lambda: tmp_path)
     description = retrofit.describe_host("v3")
-    if description.path is None:
-        assert "not on this machine" in description.note
+    assert "not on this machine" in description.note
     assert retrofit.plan(description, "full").counts["attention"] == 33
 
 
@@ -77,8 +82,6 @@ def test_unicode_and_spaces_in_a_path(mini_host: Host, tmp_path: Path) -> None:
 
 
 def test_tabpfns_pickled_format_loads(mini_host: Host, tmp_path: Path) -> None:
-    import json
-
     state, metadata = stock_parts(mini_host)
     fields = {key: json.loads(value) for key, value in metadata.items()}
     path = tmp_path / "copy-v3.ckpt"
@@ -176,3 +179,39 @@ def test_a_stock_host_predicts_the_bits_of_plain_tabpfn(
     settings = {"n_estimators": 4, "device": "cpu", "inference_precision": torch.float32}
     plain = TabPFNRegressor(model_path=mini_host.path, **settings).fit(X, y).predict(X_test)
     assert np.array_equal(mini_host.regressor(**settings).fit(X, y).predict(X_test), plain)
+
+
+def test_an_official_host_comes_through_tabpfns_own_download(
+    mini_host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The download is played by a stand-in that writes tabpfn's pickled format."""
+    asked = []
+
+    def play(to: Path, **request: object) -> str:
+        asked.append((to, request))
+        to.parent.mkdir(parents=True)
+        state, metadata = stock_parts(mini_host)
+        fields = {key: json.loads(value) for key, value in metadata.items()}
+        torch.save({"state_dict": state, **fields}, to)
+        return "ok"
+
+    monkeypatch.setattr(load_module, "get_cache_dir", lambda: tmp_path / "cache")
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    monkeypatch.setattr(load_module, "download_model", play)
+    monkeypatch.setattr(load_module, "_server_answers", lambda: True)
+    first = retrofit.load_host("v3")
+    again = retrofit.load_host("tabpfn-v3-regressor-v3_default.ckpt")
+    assert first.sha256 == again.sha256
+    name = "tabpfn-v3-regressor-v3_default.ckpt"
+    expected = {"version": ModelVersion.V3, "which": "regressor", "model_name": name}
+    assert asked == [(tmp_path / "cache" / name, expected)]
+
+
+def test_a_refused_download_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_module, "get_cache_dir", lambda: tmp_path / "cache")
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    monkeypatch.setattr(load_module, "_server_answers", lambda: True)
+    refusal = RuntimeError("licence not accepted")
+    monkeypatch.setattr(load_module, "download_model", lambda *_, **__: [refusal])
+    with pytest.raises(errors.HostNotFoundError, match=r"licence not accepted"):
+        retrofit.load_host("v3")

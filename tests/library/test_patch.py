@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from tabpfn import TabPFNRegressor
 from tabpfn.architectures import tabpfn_v3
 from torch import nn
@@ -114,6 +115,20 @@ def test_copies_and_pickles_stay_patched_and_independent(
         next(twin.icl_blocks[0].icl_attention.v_projection.parameters()).mul_(2)
     assert not torch.equal(twin(x, y), expected)
     assert torch.equal(model(x, y), expected)
+
+
+@pytest.mark.parametrize("copied", [clone, lambda r: pickle.loads(pickle.dumps(r))])
+def test_a_copied_regressor_predicts_the_same_bits(
+    copied: Callable[[TabPFNRegressor], TabPFNRegressor],
+    host: Host,
+    table: Table,
+    calibration: list[CalibrationTable],
+) -> None:
+    patched = retrofit.patch(host, "full", tau=1.0, calibration=calibration)
+    regressor = patched.regressor(n_estimators=2, random_state=0, device="cpu")
+    expected = copied(regressor).fit(*table[:2]).predict(table[2])
+    assert np.array_equal(regressor.fit(*table[:2]).predict(table[2]), expected)
+    assert not np.array_equal(predict(host, table), expected)
 
 
 def test_two_devices_get_two_patched_models(
