@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from experiments.cli.ablate_command import EXAMPLES as ABLATE_EXAMPLES
+from experiments.cli.ablate_command import ablate
 from experiments.cli.app import app
+from experiments.cli.bench_command import EXAMPLES as BENCH_EXAMPLES
+from experiments.cli.bench_command import bench
+from experiments.cli.check_command import EXAMPLES as CHECK_EXAMPLES
+from experiments.cli.check_command import check
 from experiments.cli.data_command import data
 from experiments.cli.doctor_command import doctor
 from experiments.cli.eval_command import EXAMPLES as EVAL_EXAMPLES
@@ -24,3 +30,7 @@ app.command("eval", epilog=EVAL_EXAMPLES)(evaluate)
 app.add_typer(data, name="data")
 app.command("doctor")(doctor)
 app.command("pretrain")(pretrain)
+app.command("check", epilog=CHECK_EXAMPLES)(check)
+app.command("bench", epilog=BENCH_EXAMPLES)(bench)
+app.command("report", epilog=REPORT_EXAMPLES)(report)
+app.command("ablate", epilog=ABLATE_EXAMPLES)(ablate)

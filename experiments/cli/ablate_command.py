@@ -1,0 +1,67 @@
+"""``oretro ablate``: the two-block study, and each O-component switched off in turn."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """
+Examples:
+
+  oretro ablate                                20 seeds, widths 64 and 256, 2 and 8 blocks
+
+  oretro ablate --seeds 2 --width 64           a quick look
+
+  oretro ablate --out results/ablation         CSV, markdown, figure and run record as well
+"""
+
+
+def ablate(
+    seeds: Annotated[int, typer.Option(min=1, help="How many sets of weights and tokens.")] = 20,
+    width: Annotated[
+        list[int] | None,
+        typer.Option("--width", min=4, help="Multiple of 4; repeat for several; 64 and 256."),
+    ] = None,
+    depth: Annotated[
+        list[int] | None,
+        typer.Option("--depth", min=1, help="Blocks; repeat for several; 2 and 8."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Folder for CSV, markdown, figure; none by default."),
+    ] = None,
+    no_figure: Annotated[
+        bool, typer.Option("--no-figure", help="Draw no figure; matplotlib is not needed.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the summary as JSON on stdout.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No remarks on stderr.")] = False,
+) -> None:
+    """Insert a zero token into a standard host, an OA-only host and an OTransformer."""
+    from experiments.ablation import AblationConfig, after_last_block, run_ablation, summarise
+    from experiments.ablation_report import host_rows, write_ablation
+    from experiments.cli.output import print_json, print_table, say
+    from experiments.errors import ConfigError
+
+    default = AblationConfig()
+    widths, depths = tuple(width or default.widths), tuple(depth or default.depths)
+    if odd := [size for size in widths if size % default.heads]:
+        raise ConfigError(f"--width {odd[0]}: not a multiple of the {default.heads} heads")
+    config = AblationConfig(seeds=seeds, widths=widths, depths=depths)
+    figures = run_ablation(config, report=(lambda _: None) if quiet else say)
+    summary = summarise(figures)
+    if as_json:
+        print_json(after_last_block(summary).to_dict("records"))
+    else:
+        for keys, whole in summary.groupby(["depth", "layers", "norm_placement"], sort=False):
+            blocks, layers, placement = keys
+            title = f"{blocks} blocks, {layers}, {placement}-norm: median (largest)"
+            print_table(title, *host_rows(after_last_block(whole), whole))
+    if out is not None:
+        command = ["oretro", *sys.argv[1:]]
+        written = write_ablation(figures, config, out, command, with_figure=not no_figure)
+        say("written: " + ", ".join(str(path) for path in written))
