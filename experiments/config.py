@@ -8,10 +8,11 @@ from __future__ import annotations
 import difflib
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -20,14 +21,28 @@ from pydantic import (
     model_validator,
 )
 
+from experiments import variant_name
 from experiments.data.settings import FileSet, OpenMLSettings
 from experiments.errors import ConfigError
+from experiments.schema import VARIANT_ORDER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-VariantName = Literal["stock", "oa", "full", "closed"]
 DEFAULT_CONFIG = "packaged18"
+
+
+def _known_variant(name: str) -> str:
+    base = variant_name.parse(name).base
+    if base not in VARIANT_ORDER:
+        raise ValueError(f"no variant '{base}'; there are {', '.join(map(repr, VARIANT_ORDER))}")
+    if base == variant_name.STOCK != name:
+        raise ValueError(f"'{name}': stock has no presence")
+    return name
+
+
+Variant = Annotated[str, AfterValidator(_known_variant)]
+"""``stock``, ``oa``, ``full`` or ``closed``; ``oa@0.99`` has a target presence of its own."""
 
 
 class SweepConfig(BaseModel):
@@ -39,7 +54,7 @@ class SweepConfig(BaseModel):
     """Name of the comparison; the first column of every table."""
     host: str = "mini"
     """``mini``, an official name, or a path to a checkpoint."""
-    variants: tuple[VariantName, ...] = ("stock", "oa", "full")
+    variants: tuple[Variant, ...] = ("stock", "oa", "full")
     datasets: tuple[str, ...] = ()
     """Names, or ``SOURCE:NAME``, such as ``openml:361235`` for a task of OpenML."""
     files: tuple[FileSet, ...] = ()
@@ -84,6 +99,13 @@ class SweepConfig(BaseModel):
     def _has_data(self) -> SweepConfig:
         if not self.datasets and not self.files:
             raise ValueError("no data: name 'datasets' or 'files'")
+        return self
+
+    @model_validator(mode="after")
+    def _tau_or_presence(self) -> SweepConfig:
+        named = [name for name in self.variants if variant_name.MARK in name]
+        if named and self.tau is not None:
+            raise ValueError(f"tau: given, and '{named[0]}' asks for a calibrated one; drop either")
         return self
 
     @field_validator("seeds")

@@ -65,3 +65,15 @@ class BenchmarkError(ExperimentError):
 
 class MissingExtraError(ExperimentError):
     """A part of oretro needs a package that an optional extra installs."""
+
+
+class EngineError(ExperimentError):
+    """Cases cannot be run where they were to run; finished results are safe."""
+
+
+class WorkerDiedError(CaseError):
+    """The process that ran a case ended before it gave a result."""
+
+
+class CaseTimeoutError(CaseError):
+    """A case took longer than it was allowed to."""

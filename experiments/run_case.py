@@ -23,6 +23,7 @@ from experiments.predict import Prediction, predict, score
 from experiments.provenance import peak_rss_mb
 from experiments.schema import CaseRow
 from experiments.shared_fit import strict_model, with_model
+from experiments.variant_name import is_noise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -99,6 +100,17 @@ def run_case(
         yield _guard(row, work, remark=planned.remark)
 
 
+def failed_case(
+    config: SweepConfig,
+    planned: PlannedCase,
+    subjects: Subjects,
+    wanted: tuple[str, ...],
+    error: Exception,
+) -> list[Result]:
+    """Rows of a case that ended without any, because its process did."""
+    return [_failed(_blank_row(config, planned, subjects, name), error) for name in wanted]
+
+
 def _blank_row(config: SweepConfig, planned: PlannedCase, subjects: Subjects, name: str) -> CaseRow:
     """Everything of a row that is known before anything is computed."""
     hosted = name not in BASELINES
@@ -157,9 +169,9 @@ def _fit(
 
 def _rotated(names: list[str], seed: int) -> list[str]:
     """Variants in an order that differs between seeds, then the noise conditions."""
-    variants = [name for name in names if "@" not in name]
+    variants = [name for name in names if not is_noise(name)]
     turn = seed % max(len(variants), 1)
-    return variants[turn:] + variants[:turn] + [name for name in names if "@" in name]
+    return variants[turn:] + variants[:turn] + [name for name in names if is_noise(name)]
 
 
 def _timed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from experiments import provenance
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from experiments.cases import PlannedCase
     from experiments.config import SweepConfig
+    from experiments.engine import Engine
     from experiments.store import Record
     from experiments.variants import Subjects
 
@@ -34,6 +36,7 @@ def begin(
     subjects: Subjects,
     command: Sequence[str],
     started: str,
+    engine: Engine,
 ) -> dict[str, Any]:
     """Everything that is known before the first case runs."""
     return {
@@ -46,6 +49,7 @@ def begin(
         "machine": provenance.machine(),
         "device": config.device,
         "dtype": "float32",
+        "engine": {"kind": engine.kind, **asdict(engine)},
         "host": {
             "name": config.host,
             "sha256": subjects.host.sha256,

@@ -33,6 +33,8 @@ _OWN_FILES = (
     "noise.csv",
     "summary.csv",
     "summary.md",
+    "coverage.csv",
+    "presence_sweep.csv",
     "baselines.csv",
     "baselines.md",
     "run.json",

@@ -7,8 +7,9 @@ The protocols are what this package relies on; the real classes are ``retrofit.H
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from experiments import variant_name
 from experiments.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -63,11 +64,12 @@ class Subjects:
 
 def variant_settings(config: SweepConfig, variant: str) -> tuple[tuple[str, str], ...]:
     """What a variant is built with, as it enters the key of a result."""
-    if variant == "stock":
+    if variant == variant_name.STOCK or variant_name.is_noise(variant):
         return ()
     if config.tau is not None:
         return (("tau", repr(config.tau)),)
-    return (("target_presence", repr(config.target_presence)),)
+    presence = variant_name.parse(variant).target_presence or config.target_presence
+    return (("target_presence", repr(presence)),)
 
 
 def load_subjects(config: SweepConfig) -> Subjects:
@@ -89,8 +91,12 @@ def load_subjects(config: SweepConfig) -> Subjects:
     for variant in config.variants:
         if variant == "stock":
             continue
+        name = variant_name.parse(variant)
         result = retrofit.patch(
-            host, variant, tau=config.tau, target_presence=config.target_presence
+            host,
+            cast("retrofit.config.Variant", name.base),
+            tau=config.tau,
+            target_presence=name.target_presence or config.target_presence,
         )
         # A regressor's own copy: casting or moving it leaves `result` alone.
         model = result.regressor().model_path.model

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from experiments import variant_name
 from experiments.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ def show_plan(config: SweepConfig, *, as_json: bool) -> None:
     cases = plan_cases(config)
     names = row_names(config)
     host = retrofit.describe_host(config.host)
-    plans = [retrofit.plan(host, name) for name in config.variants if name != "stock"]
+    bases = dict.fromkeys(variant_name.parse(name).base for name in config.variants)
+    plans = [retrofit.plan(host, base) for base in bases if base != variant_name.STOCK]
     if as_json:
         print_json(
             {

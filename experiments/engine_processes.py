@@ -1,0 +1,94 @@
+"""Worker processes on this machine, by joblib's loky: started anew, never forked after torch.
+
+Each worker is a pool of its own, so that a death breaks that pool alone and its case is known.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import deque
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from experiments.engine import Lost
+from experiments.errors import EngineError
+from experiments.worker import ignore_interrupts, run_job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from experiments.worker import CaseOutcome, Job, Setup
+
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_EXIT_CODES = re.compile(r"exit codes? of the workers? (?:are|is) \{(.*?)\}")
+
+
+@dataclass(eq=False)
+class _Slot:
+    """One worker process and the case that it has."""
+
+    pool: Any
+    job: Job
+    future: Future[CaseOutcome]
+    since: float
+
+
+def run_in_processes(
+    count: int, setup: Setup, jobs: Sequence[Job]
+) -> Iterator[Lost | tuple[Job, CaseOutcome]]:
+    """Run jobs in ``count`` processes and yield each as it ends.
+
+    Raises:
+        EngineError: a worker cannot load the host.
+    """
+    waiting = deque(jobs)
+    slots: list[_Slot] = []
+    try:
+        while waiting and len(slots) < count:
+            slots.append(_start(setup, waiting.popleft()))
+        while slots:
+            wait([slot.future for slot in slots], return_when=FIRST_COMPLETED)
+            for slot in [slot for slot in slots if slot.future.done()]:
+                slots.remove(slot)
+                finished = _finish(slot)
+                if waiting:
+                    job = waiting.popleft()
+                    pool = None if isinstance(finished, Lost) else slot.pool
+                    slots.append(_start(setup, job, pool))
+                else:
+                    slot.pool.shutdown(wait=False)
+                yield finished
+    finally:
+        for slot in slots:
+            slot.pool.shutdown(wait=True, kill_workers=True)
+
+
+def _start(setup: Setup, job: Job, pool: Any = None) -> _Slot:
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    if pool is None:
+        environment = {name: str(setup.threads) for name in _THREAD_VARIABLES}
+        pool = ProcessPoolExecutor(max_workers=1, initializer=ignore_interrupts, env=environment)
+    return _Slot(pool, job, pool.submit(run_job, setup, job), time.monotonic())
+
+
+def _finish(slot: _Slot) -> Lost | tuple[Job, CaseOutcome]:
+    seconds = time.monotonic() - slot.since
+    try:
+        return slot.job, slot.future.result()
+    except EngineError:
+        raise
+    except BrokenExecutor as error:
+        slot.pool.shutdown(wait=False, kill_workers=True)
+        return Lost(slot.job, _cause_of_death(error), seconds)
+    except Exception as error:  # rows that cannot be sent back: this case alone has none
+        slot.pool.shutdown(wait=False, kill_workers=True)
+        return Lost(slot.job, f"{type(error).__name__}: {error}", seconds)
+
+
+def _cause_of_death(error: Exception) -> str:
+    codes = _EXIT_CODES.search(str(error))
+    ended = f"ended with {codes.group(1)}" if codes else "ended unexpectedly"
+    return f"the worker process {ended}; a process that takes too much memory is ended like this"
