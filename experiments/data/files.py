@@ -11,6 +11,7 @@ from experiments.data.table import Table, make_table
 from experiments.errors import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     import pandas as pd
@@ -29,12 +30,7 @@ def load_file(entry: FileSet) -> Table:
     """
     path = entry.path
     notes: list[str] = []
-    frame = _read_parquet(path) if _magic(path) == _PARQUET else _read_text(entry, notes)
-    missing = [name for name in entry.drop if name not in frame.columns]
-    if missing:
-        raise DataError(f"{path}: no column '{missing[0]}' to drop; there are {_list(frame)}")
-    if entry.target in entry.drop:
-        raise DataError(f"{path}: '{entry.target}' is both the target and a column to drop")
+    frame = _read_parquet(entry) if _magic(path) == _PARQUET else _read_text(entry, notes)
     table = make_table(
         frame,
         name=entry.label,
@@ -61,24 +57,35 @@ def _magic(path: Path) -> bytes:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
-def _read_parquet(path: Path) -> pd.DataFrame:
+def _check_drop(entry: FileSet, names: Sequence[str]) -> None:
+    for name in entry.drop:
+        if name not in names:
+            shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+            raise DataError(f"{entry.path}: no column '{name}' to drop; there are {shown}")
+    if entry.target in entry.drop:
+        raise DataError(f"{entry.path}: '{entry.target}' is both the target and a column to drop")
+
+
+def _read_parquet(entry: FileSet) -> pd.DataFrame:
     import pandas as pd
 
+    path = entry.path
     try:
         frame = pd.read_parquet(path)
     except Exception as error:  # pyarrow's own errors, which share no base class
         line = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"{path}: not a whole parquet file: {line}") from None
-    if isinstance(frame.index, pd.RangeIndex):
-        return frame
-    plain: pd.DataFrame = frame.reset_index()
-    return plain
+    if not isinstance(frame.index, pd.RangeIndex):
+        frame = frame.reset_index()
+    _check_drop(entry, [str(name) for name in frame.columns])
+    return frame
 
 
 def _read_text(entry: FileSet, notes: list[str]) -> pd.DataFrame:
     import pandas as pd
 
     names, columns = read_csv(entry, notes)
+    _check_drop(entry, names)
     used = {
         name: infer_column(
             name,
@@ -117,8 +124,3 @@ def _warnings(table: Table) -> list[str]:
             f"{repeated} of {rows} rows repeat the features of another: a split can separate them"
         )
     return found
-
-
-def _list(frame: pd.DataFrame) -> str:
-    names = [str(name) for name in frame.columns[:20]]
-    return ", ".join(names) + (", ..." if len(frame.columns) > len(names) else "")

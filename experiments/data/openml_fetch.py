@@ -87,6 +87,8 @@ class _Download:
 
     def run(self) -> None:
         cached, splits = self.cached, self.settings.official_splits
+        if cached.data_file() is not None:
+            cached.check_md5()  # a damaged cache is not the server's fault
         self._add(self._step(self._describe))
         cached.require_regression()
         if cached.expected_rows() is None:

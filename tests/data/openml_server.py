@@ -36,8 +36,8 @@ def html(status: int) -> Reply:
 
 
 def oml_error(code: int, message: str) -> Reply:
-    body = f"<oml:error {OML}><oml:code>{code}</oml:code><oml:message>{message}</oml:message></oml:error>"
-    return Reply(412, body.encode())
+    told = f"<oml:code>{code}</oml:code><oml:message>{message}</oml:message>"
+    return Reply(412, f"<oml:error {OML}>{told}</oml:error>".encode())
 
 
 @dataclass

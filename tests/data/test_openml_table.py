@@ -155,7 +155,7 @@ def test_sparse_arff_with_a_parquet_twin_is_read_from_that(serve, settings) -> N
 def test_date_attribute_is_a_sentence_that_names_it(serve, settings) -> None:
     data = houses()
     data.attributes["street"] = "DATE 'yyyy-MM-dd'"
-    with pytest.raises(DataError, match="damaged file: BadAttributeType|damaged file: "):
+    with pytest.raises(DataError, match="damaged file: Bad"):
         served(serve, settings, data)
 
 
