@@ -5,6 +5,8 @@ from __future__ import annotations
 from experiments.cli.ablate_command import EXAMPLES as ABLATE_EXAMPLES
 from experiments.cli.ablate_command import ablate
 from experiments.cli.app import app
+from experiments.cli.audit_command import EXAMPLES as AUDIT_EXAMPLES
+from experiments.cli.audit_command import audit
 from experiments.cli.bench_command import EXAMPLES as BENCH_EXAMPLES
 from experiments.cli.bench_command import bench
 from experiments.cli.check_command import EXAMPLES as CHECK_EXAMPLES
@@ -34,3 +36,4 @@ app.command("check", epilog=CHECK_EXAMPLES)(check)
 app.command("bench", epilog=BENCH_EXAMPLES)(bench)
 app.command("report", epilog=REPORT_EXAMPLES)(report)
 app.command("ablate", epilog=ABLATE_EXAMPLES)(ablate)
+app.command("audit", epilog=AUDIT_EXAMPLES)(audit)

@@ -1,0 +1,84 @@
+"""The audit's files: tables as CSV, the page, the heat map, and what they were made with."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from experiments import provenance
+from experiments.atomic import write_atomic, write_atomic_bytes
+from experiments.audit.heatmap import picture
+from experiments.audit.page import page
+from experiments.errors import ResultsError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import pandas as pd
+
+
+def prepare(folder: Path) -> None:
+    """Make the folder before anything is computed.
+
+    Raises:
+        ResultsError: it cannot be made or written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".oretro.probe"
+        probe.write_bytes(b"\0")
+        probe.unlink()
+    except OSError as error:
+        reason = error.strerror or error
+        raise ResultsError(
+            f"{folder}: cannot be written ({reason}); choose another --out"
+        ) from None
+
+
+def write(
+    folder: Path,
+    host: str,
+    sha256: str,
+    tables: dict[str, pd.DataFrame],
+    about: dict[str, Any],
+    *,
+    command: Sequence[str],
+    figures: bool,
+) -> list[Path]:
+    """Write everything and return the paths.
+
+    Raises:
+        MissingExtraError: a figure is wanted and matplotlib is not installed.
+        ResultsError: a file cannot be written.
+    """
+    drawn = picture(tables["stages"], host) if figures else None
+    texts = {
+        f"{name}.csv": frame.to_csv(index=False, lineterminator="\n", float_format="%.4g")
+        for name, frame in tables.items()
+        if not frame.empty
+    }
+    figure = None
+    if drawn is not None:
+        figure = f"{drawn.name}.svg"
+        texts[figure] = drawn.svg
+    texts["audit.md"] = page(host, tables, **about, figure=figure)
+    record = {
+        "schema": 1,
+        "command": list(command),
+        "host": {"name": host, "sha256": sha256, "built_in": about["built_in"]},
+        "tolerance": about["tolerance"],
+        "code": provenance.git_state(),
+        "versions": provenance.versions(),
+        "machine": provenance.machine(),
+        "finished": provenance.now(),
+    }
+    texts["run.json"] = json.dumps(record, indent=1) + "\n"
+    try:
+        for name, text in texts.items():
+            write_atomic(folder / name, text)
+        if drawn is not None:
+            write_atomic_bytes(folder / f"{drawn.name}.png", drawn.png)
+    except OSError as error:
+        raise ResultsError(f"{folder}: cannot be written: {error}") from None
+    return [folder / name for name in texts]

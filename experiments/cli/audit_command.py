@@ -1,0 +1,70 @@
+"""``oretro audit``: where a NULL row or column acts in a host, and which gate stops it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+EXAMPLES = """Examples:
+
+  oretro audit                                  the built-in host, all variants
+
+  oretro audit my-v3.ckpt --variant closed      one variant of another host
+
+  oretro audit mini --out results/closure       the committed results
+"""
+
+
+def audit(
+    host: Annotated[str, typer.Argument(help="mini, an official name, or a path.")] = "mini",
+    variant: Annotated[
+        list[str] | None, typer.Option(help="stock, oa, full or closed; may be repeated. [all]")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for the tables, page and figure.")
+    ] = None,
+    figures: Annotated[
+        bool, typer.Option(help="Draw the heat map (needs matplotlib) beside the tables.")
+    ] = True,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
+) -> None:
+    """Insert NULL rows and columns into a host's input and follow what they do, stage by stage."""
+    import sys
+
+    import retrofit
+    from experiments.audit.audit import TOLERANCE
+    from experiments.audit.audit import audit as run_audit
+    from experiments.audit.leaks import closed_leak
+    from experiments.audit.page import page
+    from experiments.audit.write import prepare, write
+    from experiments.cli.output import print_json, say
+    from retrofit.config import VARIANTS
+
+    if out is not None:
+        prepare(out)
+    loaded = retrofit.load_host(host)
+    names = tuple(variant) if variant else ("stock", *VARIANTS)
+    found = run_audit(loaded, names, progress=(lambda _: None) if quiet else say)
+    tables = found.tables()
+    about: dict[str, Any] = {
+        "built_in": loaded.sha256 == retrofit.describe_host("mini").sha256,
+        "command": " ".join(["oretro", *sys.argv[1:]]),
+        "tolerance": TOLERANCE,
+    }
+    if out is not None:
+        command = ["oretro", *sys.argv[1:]]
+        write(out, host, loaded.sha256, tables, about, command=command, figures=figures)
+        say(f"wrote {out}")
+    if as_json:
+        print_json({name: frame.to_dict("records") for name, frame in tables.items()})
+    else:
+        typer.echo(page(host, tables, **about, figure=None))
+    leak = closed_leak(tables["stages"], TOLERANCE)
+    if leak:
+        say(f"the closed host leaks: {leak}")
+        raise typer.Exit(1)
