@@ -96,7 +96,7 @@ def draw(setting: Setting, shape: Shape, mask: MaskStyle = "none") -> Sample:
     def presences(tokens: int) -> Tensor:
         p, kind = uniform(shape.batch, tokens), uniform(shape.batch, tokens)
         p = torch.where(kind < 1 / 8, 0.0, torch.where(kind > 7 / 8, p * 1e-12, p))
-        p[:, 0] = 0.5
+        p[:, :1] = 0.5
         return p.to(setting.device, setting.presence_dtype)
 
     batch, heads, kv_heads, receivers, sources, width = shape

@@ -5,6 +5,7 @@ Shapes: B batch, S receivers, J sources, H heads, h kv heads, D head width.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,17 +14,28 @@ from torch import Tensor
 if TYPE_CHECKING:
     from retrofit.ops.dispatch import MaskKind
 
+_ORDINARY = torch.finfo(torch.float32).max ** 0.5 / 1e3
+
 
 def silence_absent(k_BhJD: Tensor, v_BhJD: Tensor, p_BJ: Tensor) -> tuple[Tensor, Tensor]:
-    """Return keys and values with those of absent tokens set to 0, whatever stood there.
+    """Return keys and values in which nothing an absent token holds can reach a receiver.
 
-    On a CPU outside ``torch.compile`` nothing is copied where every token is present.
+    A weight of 0 silences all ordinary numbers. Where there are others, NaN and infinity among
+    them, whatever stands in absent tokens is set to 0. On a CPU outside ``torch.compile`` nothing
+    is copied without need.
     """
     absent_BJ = p_BJ == 0
-    if p_BJ.device.type == "cpu" and not torch.compiler.is_compiling() and not absent_BJ.any():
+    may_look = p_BJ.device.type == "cpu" and not torch.compiler.is_compiling()
+    if may_look and (not absent_BJ.any() or (_ordinary(k_BhJD) and _ordinary(v_BhJD))):
         return k_BhJD, v_BhJD
     absent_B1J1 = absent_BJ[:, None, :, None]
     return k_BhJD.masked_fill(absent_B1J1, 0.0), v_BhJD.masked_fill(absent_B1J1, 0.0)
+
+
+def _ordinary(x: Tensor) -> bool:
+    """Say whether all numbers are finite, and small enough that a score of theirs is."""
+    largest = torch.linalg.vector_norm(x.detach(), ord=math.inf).item()
+    return bool(largest < _ORDINARY)
 
 
 def as_4d(mask: Tensor) -> Tensor:

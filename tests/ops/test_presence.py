@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from op_samples import LAW
+
+from retrofit.ops import OperatorError, presence
+
+mpmath.mp.dps = 50
+
+
+def reference(h: list[float], tau: float) -> mpmath.mpf:
+    """Presence in fifty digits."""
+    n = mpmath.fsum(mpmath.mpf(x) ** 2 for x in h)
+    return n / (mpmath.mpf(tau) + n)
+
+
+def ulps(got: float, want: mpmath.mpf) -> float:
+    """Distance in units in the last place of float32."""
+    spacing = float(np.spacing(np.float32(want)))
+    return abs(float(mpmath.mpf(got) - want)) / spacing
+
+
+@given(
+    direction=st.lists(st.floats(0.125, 1, width=32) | st.just(0.0), min_size=1, max_size=16),
+    exponent=st.floats(-18, 18),
+    tau=st.sampled_from((1e-30, 1e-9, 1e-6, 1.0, 37.5, 1e6)),
+)
+@LAW
+def test_float32_presence_is_within_two_ulp_of_fifty_digits(direction, exponent, tau):
+    h = torch.tensor(direction, dtype=torch.float64) * 10**exponent
+    h = h.to(torch.float32)
+    want = reference(h.tolist(), tau)
+    got = presence(h, tau)
+    assert got.dtype == torch.float32
+    if want < 1e-37:  # beside float32's smallest normal number one unit is all there is
+        assert abs(float(got) - float(want)) <= 2e-45
+    else:
+        assert ulps(float(got), want) <= 2
+
+
+def test_small_carrier_keeps_its_presence():
+    h = torch.full((32,), 3e-8)
+    assert float(presence(h, 1e-6)) == pytest.approx(2.88e-8, rel=1e-5)
+
+
+def test_presence_is_zero_at_the_origin_alone():
+    assert float(presence(torch.zeros(5), 1e-6)) == 0.0
+    assert float(presence(torch.tensor([0.0, 1e-18, 0.0]), 1e-6)) > 0.0
+
+
+@pytest.mark.parametrize(
+    ("h", "dtype"),
+    [
+        (1e200, torch.float64),
+        (3e38, torch.float32),
+        (3e38, torch.bfloat16),
+        (math.inf, torch.float32),
+    ],
+)
+def test_presence_saturates(h, dtype):
+    p = presence(torch.full((4,), h, dtype=dtype), 1e-6)
+    assert float(p) == 1.0
+    assert p.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+
+
+def test_nan_carrier_has_nan_presence():
+    assert presence(torch.tensor([1.0, math.nan]), 1.0).isnan()
+
+
+def test_tau_may_differ_by_token():
+    h = torch.ones(2, 3, 4)
+    tau = torch.tensor([1.0, 4.0, 12.0])
+    assert torch.allclose(presence(h, tau)[1], torch.tensor([0.8, 0.5, 0.25]))
+
+
+@pytest.mark.parametrize("tau", [0.0, -1.0, math.inf, math.nan, "1", None])
+def test_bad_tau_is_refused(tau):
+    with pytest.raises(OperatorError, match="tau"):
+        presence(torch.ones(3), tau)
+
+
+def test_gradients():
+    h = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: presence(x, 0.3), h)
+    zero = torch.zeros(2, 4, requires_grad=True)
+    (grad,) = torch.autograd.grad(presence(zero, 1e-6).sum(), zero)
+    assert (grad == 0).all()
+
+
+def test_autocast_does_not_narrow_it():
+    h = torch.full((32,), 3e-8)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        p = presence(h, 1e-6)
+    assert p.dtype == torch.float32
+    assert torch.equal(p, presence(h, 1e-6))
