@@ -16,6 +16,13 @@ app = typer.Typer(
 )
 
 
+_SETTINGS = "which it reads from TABPFN_* variables and from a file .env in the working directory"
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
 def _expected_errors() -> tuple[type[Exception], ...]:
     """Errors whose message is meant for the user; looked up late so that --help stays fast."""
     from experiments.errors import ExperimentError
@@ -42,6 +49,11 @@ def main() -> None:
         if usage is not None and hasattr(error, "show"):
             error.show()
             sys.exit(usage)
+        if getattr(error, "title", "") == "TabPFNSettings":
+            typer.echo(
+                f"error: tabpfn refuses its settings, {_SETTINGS}: {_one_line(error)}", err=True
+            )
+            sys.exit(2)
         if isinstance(error, _expected_errors()):
             typer.echo(f"error: {error}", err=True)
             sys.exit(2)

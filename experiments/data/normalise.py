@@ -18,6 +18,7 @@ from pandas.api import types as dtypes
 from experiments.errors import DataError
 
 _NUMBERS = (numbers.Real, Decimal)
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 def normalise_feature(column: pd.Series, *, table: str) -> tuple[pd.Series, str | None]:
@@ -29,7 +30,8 @@ def normalise_feature(column: pd.Series, *, table: str) -> tuple[pd.Series, str 
     float64, and a mix of words and numbers becomes text, which the note says.
 
     Raises:
-        DataError: dates, complex numbers, infinities, or values that are neither text nor number.
+        DataError: dates, complex numbers, numbers beyond float32, or values that are neither text
+            nor number.
     """
     name = str(column.name)
     values = _dense(column)
@@ -37,13 +39,13 @@ def normalise_feature(column: pd.Series, *, table: str) -> tuple[pd.Series, str 
         return _text_column(values.astype(object), name), None
     _refuse_dtype(values, name, table)
     if dtypes.is_bool_dtype(values.dtype) or dtypes.is_numeric_dtype(values.dtype):
-        return pd.Series(_as_float64(values, name, table), name=name), None
+        return pd.Series(_within_float32(values, name, table), name=name), None
     if not dtypes.is_object_dtype(values.dtype):
         return _text_column(values.astype(object), name), None
 
     kinds = _value_kinds(values, name, table)
     if "text" not in kinds:
-        return pd.Series(_as_float64(values, name, table), name=name), None
+        return pd.Series(_within_float32(values, name, table), name=name), None
     mixed = kinds != {"text"}
     note = f"column '{name}' mixes words and numbers: read as text" if mixed else None
     return _text_column(values, name), note
@@ -111,6 +113,18 @@ def _as_float64(values: pd.Series, name: str, table: str) -> np.ndarray:
         raise DataError(
             f"table '{table}', column '{name}' holds {infinite.size} infinite value(s), the first "
             f"in row {infinite[0]}; replace them by a number or leave the cells empty"
+        )
+    return plain
+
+
+def _within_float32(values: pd.Series, name: str, table: str) -> np.ndarray:
+    """A feature that hosts, which compute in float32, do not turn into an infinity."""
+    plain = _as_float64(values, name, table)
+    large = np.flatnonzero(np.abs(plain) > _LARGEST)
+    if large.size:
+        raise DataError(
+            f"table '{table}', column '{name}': row {large[0]} holds {plain[large[0]]:.3g}, which "
+            "float32 cannot; rescale the column"
         )
     return plain
 
