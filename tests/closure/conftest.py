@@ -1,0 +1,18 @@
+"""Closed hosts."""
+
+from __future__ import annotations
+
+import pytest
+
+import retrofit
+from retrofit import CalibrationTable, Host, Patched
+
+
+@pytest.fixture(scope="session")
+def tiny_closed(tiny_host: Host, calibration: list[CalibrationTable]) -> Patched:
+    return retrofit.patch(tiny_host, "closed", calibration=calibration)
+
+
+@pytest.fixture(scope="session")
+def mini_closed(mini_host: Host, calibration: list[CalibrationTable]) -> Patched:
+    return retrofit.patch(mini_host, "closed", calibration=calibration)

@@ -1,0 +1,204 @@
+"""A declared NULL row or column moves no present row, in every way of calling the model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from padding import CALLS, Padded, Table, draw_table, pad, placed, plain
+
+import retrofit
+from experiments.audit.follow import follow
+from experiments.audit.insertions import insertions, synthetic_table
+from retrofit import CalibrationTable, Host, Patched
+from retrofit.clone import alias
+
+# float64 carries 16 digits, of which a few hundred sums lose two or three.
+FLOAT64 = 1e-12
+# float32, in standard deviations of the target.
+FLOAT32 = 2e-6
+TABLE = draw_table(train=12, test=5, columns=4, batch=3)
+
+
+def padded(axis: str, place: str, times: int, table: Table = TABLE, **how: object) -> Padded:
+    """The table with ``times`` its own number of rows or columns in addition."""
+    generator = torch.Generator().manual_seed(times)
+    masks = [
+        placed(size, times * size if axis in (name, "all") else 0, 3, place, generator)
+        for name, size in zip(("train", "test", "columns"), table.sizes, strict=True)
+    ]
+    return pad(table, *masks, **how)
+
+
+def relative_shift(after: torch.Tensor, before: torch.Tensor) -> float:
+    return float((after - before).abs().max() / before.abs().max())
+
+
+@pytest.mark.parametrize("host_name", ["tiny_closed", "mini_closed"])
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("place", ["end", "middle", "interleaved"])
+@pytest.mark.parametrize("axis", ["train", "test", "columns", "all"])
+def test_float64_and_float32(
+    axis: str, place: str, times: int, host_name: str, request: pytest.FixtureRequest
+) -> None:
+    closed: Patched = request.getfixturevalue(host_name)
+    where = padded(axis, place, times)
+    for dtype, tolerance in ((torch.float64, FLOAT64), (torch.float32, FLOAT32)):
+        model = alias(closed.model).to(dtype)
+        criterion = alias(closed.criterion).to(dtype)
+        before = plain(model, TABLE.to(dtype), None)
+        logits = plain(model, where.table.to(dtype), where.presence)
+        after = where.own(logits)
+        assert torch.isnan(where.null(logits)).all()
+        if dtype == torch.float64:
+            assert relative_shift(after, before) <= tolerance
+        # The criterion's targets have standard deviation 1.
+        moved = float((criterion.mean(after) - criterion.mean(before)).abs().max())
+        scale = float(criterion.mean(before).abs().max().clamp(min=1.0))
+        assert moved <= tolerance * scale
+
+
+@pytest.mark.parametrize("axis", ["train", "columns"])
+def test_without_the_declaration_it_moves(axis: str, tiny_closed: Patched) -> None:
+    model = alias(tiny_closed.model).double()
+    where = padded(axis, "end", 1, fill=0.0)
+    before, after = plain(model, TABLE, None), where.own(plain(model, where.table, None))
+    assert relative_shift(after, before) > 1e-3
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_every_way_of_calling(call: str, tiny_closed: Patched) -> None:
+    """Masks differ by batch element; each way is compared with itself and with the plain one."""
+    model = alias(tiny_closed.model).double()
+    where = padded("all", "interleaved", 2)
+    before = CALLS[call](model, TABLE, None)
+    logits = CALLS[call](model, where.table, where.presence)
+    assert relative_shift(where.own(logits), before) <= FLOAT64
+    assert relative_shift(before, plain(model, TABLE, None)) <= FLOAT64
+    assert torch.isnan(where.null(logits)).all()
+
+
+def test_quantised_cache(tiny_closed: Patched) -> None:
+    """int8 holds keys and values to 1/127 of their largest entry, with or without NULL rows."""
+    model = alias(tiny_closed.model)
+    where = padded("all", "interleaved", 2).table, padded("all", "interleaved", 2)
+    before = plain(model, TABLE.to(torch.float32), None)
+    train = where[0].y.shape[0]
+    table, presence = where[0].to(torch.float32), where[1].presence
+    with torch.inference_mode():
+        with retrofit.declaring(retrofit.Presence(presence.train_rows, None, presence.columns)):
+            _, cache = model(table.x[:train], table.y, return_kv_cache=True)
+        with retrofit.declaring(retrofit.Presence(test_rows=presence.test_rows)):
+            logits = model(table.x[train:], table.y, kv_cache=cache.quantize(), x_is_test_only=True)
+    shift = relative_shift(where[1].own(logits), before)
+    assert 0 < shift <= 0.02
+
+
+def test_autocast_adds_no_error(tiny_closed: Patched) -> None:
+    """bfloat16 keeps 8 bits: the plain table is off too, and a padded one no more than twice."""
+    model = alias(tiny_closed.model)
+    table, where = TABLE.to(torch.float32), padded("all", "interleaved", 2)
+    exact = plain(model, table, None)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rounded = plain(model, table, None)
+        logits = plain(model, where.table.to(torch.float32), where.presence)
+    error = (rounded - exact).abs().max()
+    assert error > 1e-4, "autocast did nothing"
+    assert (where.own(logits) - exact).abs().max() <= 2 * error
+
+
+def test_null_tokens_are_zero_after_every_stage(tiny_closed: Patched) -> None:
+    model, table = alias(tiny_closed.model).double(), synthetic_table()
+    for where in insertions(table):
+        rows = follow("closed", model, table, where, "raw garbage")
+        assert len(rows) == 14
+        assert all(row.null == 0 for row in rows), where.name
+        assert all(row.relative_shift <= FLOAT64 for row in rows), where.name
+
+
+@pytest.mark.parametrize("fit_mode", ["fit_preprocessors", "fit_with_cache"])
+@pytest.mark.parametrize("n_estimators", [1, 8])
+def test_without_nulls_it_is_full_to_the_bit(
+    n_estimators: int,
+    fit_mode: str,
+    tiny_host: Host,
+    tiny_closed: Patched,
+    table: tuple[np.ndarray, ...],
+    calibration: list[CalibrationTable],
+) -> None:
+    X, y, X_test = table
+    settings = {"n_estimators": n_estimators, "fit_mode": fit_mode, "random_state": 0}
+    full = retrofit.patch(tiny_host, "full", calibration=calibration)
+    oa = retrofit.patch(tiny_host, "oa", calibration=calibration)
+    assert full.config.tau == tiny_closed.config.tau
+    closed_p, full_p, oa_p = (
+        host.regressor(device="cpu", **settings).fit(X, y).predict(X_test)
+        for host in (tiny_closed, full, oa)
+    )
+    assert np.array_equal(closed_p, full_p)
+    assert not np.array_equal(closed_p, oa_p)
+
+
+def test_declaring_everything_present_changes_rounding_only(tiny_closed: Patched) -> None:
+    model = alias(tiny_closed.model).double()
+    train, test, columns = (torch.ones(3, size, dtype=torch.bool) for size in TABLE.sizes)
+    presence = retrofit.Presence(train, test, columns)
+    before = plain(model, TABLE, None)
+    assert relative_shift(plain(model, TABLE, presence), before) <= FLOAT64
+
+
+def test_the_full_output_flags_null_test_rows(tiny_closed: Patched) -> None:
+    where = padded("test", "middle", 1)
+    with torch.inference_mode(), retrofit.declaring(where.presence):
+        output = alias(tiny_closed.model).double()(
+            where.table.x, where.table.y, only_return_standard_out=False
+        )
+    assert torch.equal(output["test_present"].T, where.test)
+    assert torch.equal(torch.isnan(output["standard"]).all(-1).T, ~where.test)
+    assert not output["test_embeddings"].transpose(0, 1)[~where.test].any()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"use_rope": False}, {"feat_agg_num_blocks": 1}, {"icl_num_kv_heads_test": 1}],
+    ids=str,
+)
+def test_other_architectures(
+    settings: dict[str, object], build_host: object, calibration: list[CalibrationTable]
+) -> None:
+    model = alias(retrofit.patch(build_host(**settings), "closed", calibration=calibration).model)
+    model = model.double()
+    where = padded("all", "interleaved", 1)
+    for call in ("plain", "cache", "column chunks"):
+        logits = CALLS[call](model, where.table, where.presence)
+        assert relative_shift(where.own(logits), plain(model, TABLE, None)) <= FLOAT64
+
+
+@pytest.mark.slow
+def test_default_size(default_host: Host, calibration: list[CalibrationTable]) -> None:
+    closed = retrofit.patch(default_host, "closed", calibration=calibration)
+    for dtype, tolerance in ((torch.float64, FLOAT64), (torch.float32, FLOAT32)):
+        model, criterion = alias(closed.model).to(dtype), alias(closed.criterion).to(dtype)
+        before = criterion.mean(plain(model, TABLE.to(dtype), None))
+        for axis in ("train", "test", "columns", "all"):
+            where = padded(axis, "interleaved", 2)
+            logits = plain(model, where.table.to(dtype), where.presence)
+            moved = (criterion.mean(where.own(logits)) - before).abs().max()
+            assert moved <= tolerance * before.abs().max().clamp(min=1.0), (dtype, axis)
+
+
+@pytest.mark.slow
+def test_compiled(tiny_closed: Patched) -> None:
+    import dataclasses
+
+    model = alias(tiny_closed.model)
+    options = dataclasses.replace(
+        model.get_default_performance_options(), enable_torch_compile=True
+    )
+    where = padded("all", "interleaved", 1)
+    table = where.table.to(torch.float32)
+    before = plain(model, TABLE.to(torch.float32), None)
+    with torch.inference_mode(), retrofit.declaring(where.presence):
+        logits = model(table.x, table.y, performance_options=options)
+    assert relative_shift(where.own(logits), before) <= 1e-5
+    assert torch.isnan(where.null(logits)).all()
