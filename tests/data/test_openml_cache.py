@@ -167,3 +167,19 @@ def test_fetching_again_replaces_nothing(serve, settings, tmp_path, unchanged) -
     with pytest.raises(DataError, match=r"dataset\.arff is corrupt: its md5"):
         load_table(TASK, settings(server, official=True))
     assert unchanged(arff.parent) == before
+
+
+def test_client_that_cannot_make_its_folders_says_which_variables_to_set(
+    settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = __import__
+
+    def blocked(name: str, *arguments: object, **options: object) -> object:
+        if name == "openml":
+            raise OSError(30, "Read-only file system", "/home/me/.cache/openml")
+        return real(name, *arguments, **options)
+
+    monkeypatch.setattr("builtins.__import__", blocked)
+    told = r"cannot start .*Read-only.*\.cache/openml.*OPENML_CACHE_DIR and XDG_CONFIG_HOME"
+    with pytest.raises(DataUnavailableError, match=told):
+        load_table(TASK, settings("http://127.0.0.1:9/api/v1/xml"))
