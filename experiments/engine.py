@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from experiments.errors import CaseTimeoutError, ConfigError, WorkerDiedError
+from experiments.errors import ConfigError
 from experiments.run_case import failed_case, run_case
 from experiments.threads import pinned_threads
 from experiments.worker import Setup, require_equal, surroundings
@@ -18,6 +18,7 @@ from experiments.worker import Setup, require_equal, surroundings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from experiments.errors import CaseError
     from experiments.run_case import Result
     from experiments.variants import Subjects
     from experiments.worker import CaseOutcome, Job
@@ -55,9 +56,7 @@ class Lost:
     """A case whose worker gave no rows, and why."""
 
     job: Job
-    reason: str
-    seconds: float
-    """From handing it over to noticing."""
+    error: CaseError
 
 
 def run_jobs(
@@ -78,10 +77,9 @@ def run_jobs(
     expected = surroundings(subjects)
     for finished in _elsewhere(engine, setup, jobs):
         if isinstance(finished, Lost):
-            error = _error(finished, setup.case_timeout_s)
             job = finished.job
             results: Iterable[Result] = failed_case(
-                setup.config, job.planned, subjects, job.wanted, error
+                setup.config, job.planned, subjects, job.wanted, finished.error
             )
         else:
             job, outcome = finished
@@ -91,9 +89,12 @@ def run_jobs(
             yield job, result
 
 
-def crowding(engine: Engine, threads: int) -> str:
+def crowding(engine: Engine, threads: int | None) -> str:
     """A remark if the workers of this machine want more threads than it has cores, else empty."""
+    import torch
+
     cores = os.cpu_count() or 1
+    threads = threads or torch.get_num_threads()
     wanted = engine.jobs * threads
     if engine.kind == "serial" or engine.dask not in (None, LOCAL) or wanted <= cores:
         return ""
@@ -120,11 +121,3 @@ def _elsewhere(
     from experiments.engine_dask import run_on_dask
 
     return run_on_dask(engine.dask, engine.jobs, setup, jobs)
-
-
-def _error(lost: Lost, timeout_s: float | None) -> Exception:
-    if timeout_s is not None and lost.seconds >= timeout_s:
-        return CaseTimeoutError(
-            f"no result within --case-timeout {timeout_s:g} s, its worker was ended"
-        )
-    return WorkerDiedError(lost.reason)

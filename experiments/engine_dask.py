@@ -9,10 +9,11 @@ import logging
 import time
 from collections import deque
 from contextlib import contextmanager
+from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any
 
 from experiments.engine import LOCAL, Lost
-from experiments.errors import EngineError, MissingExtraError
+from experiments.errors import ConfigError, EngineError, MissingExtraError, WorkerDiedError
 from experiments.worker import run_job
 
 if TYPE_CHECKING:
@@ -32,8 +33,9 @@ def run_on_dask(
 
     Raises:
         MissingExtraError: dask is not installed.
-        EngineError: no scheduler, no worker, a worker that runs several cases in one process, or
-            one that cannot load the host.
+        ConfigError: no scheduler answers at the address.
+        EngineError: no worker, a worker that runs several cases in one process, or one that cannot
+            load the host.
     """
     with _client(address, count, setup.threads) as client:
         yield from _run(client, setup, jobs)
@@ -43,32 +45,25 @@ def _run(
     client: Any, setup: Setup, jobs: Sequence[Job]
 ) -> Iterator[Lost | tuple[Job, CaseOutcome]]:
     waiting = deque(jobs)
-    running: dict[Any, tuple[Job, float]] = {}
-    shared = client.scatter(setup, broadcast=False, hash=False)
+    running: dict[Any, Job] = {}
+    ended: Queue[Any] = Queue()
     while waiting or running:
         workers = _workers(client)
         while waiting and len(running) < workers:
             job = waiting.popleft()
             key = f"{setup.token}-{len(waiting)}"
-            future = client.submit(run_job, shared, job, key=key, pure=False)
-            running[future] = (job, time.monotonic())
-        for future in _ended(running):
-            job, since = running.pop(future)
-            yield _finish(future, job, time.monotonic() - since)
+            future = client.submit(run_job, setup, job, key=key, pure=False)
+            running[future] = job
+            future.add_done_callback(ended.put)
+        try:
+            # Only for a moment, so that workers which come or go are noticed.
+            future = ended.get(timeout=_POLL_S)
+        except Empty:
+            continue
+        yield _finish(future, running.pop(future), setup.case_timeout_s)
 
 
-def _ended(running: dict[Any, tuple[Job, float]]) -> list[Any]:
-    """Futures that are done; waits a moment for the first, so that new workers are noticed."""
-    import distributed
-
-    try:
-        distributed.wait(list(running), timeout=_POLL_S, return_when="FIRST_COMPLETED")
-    except distributed.TimeoutError:
-        return []
-    return [future for future in running if future.done()]
-
-
-def _finish(future: Any, job: Job, seconds: float) -> Lost | tuple[Job, CaseOutcome]:
+def _finish(future: Any, job: Job, timeout_s: float | None) -> Lost | tuple[Job, CaseOutcome]:
     from distributed.scheduler import KilledWorker
 
     try:
@@ -76,9 +71,10 @@ def _finish(future: Any, job: Job, seconds: float) -> Lost | tuple[Job, CaseOutc
     except EngineError:
         raise
     except KilledWorker:
-        return Lost(job, "the dask worker that ran this case died", seconds)
+        limit = "" if timeout_s is None else f", or was ended after --case-timeout {timeout_s:g} s"
+        return Lost(job, WorkerDiedError(f"the dask worker that ran this case died{limit}"))
     except Exception as error:  # rows that cannot be sent back: this case alone has none
-        return Lost(job, f"{type(error).__name__}: {error}", seconds)
+        return Lost(job, WorkerDiedError(f"{type(error).__name__}: {error}"))
     finally:
         future.release()
 
@@ -118,7 +114,7 @@ def _client(address: str, count: int, threads: int) -> Iterator[Any]:
         try:
             client = Client(address, timeout=_CONNECT_S, set_as_default=False)
         except (OSError, ValueError) as error:
-            raise EngineError(
+            raise ConfigError(
                 f"no dask scheduler answers at '{address}' ({error}); give its address as "
                 "tcp://HOST:PORT, or 'local'"
             ) from None

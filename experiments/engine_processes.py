@@ -6,22 +6,23 @@ Each worker is a pool of its own, so that a death breaks that pool alone and its
 from __future__ import annotations
 
 import re
-import time
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from experiments.engine import Lost
-from experiments.errors import EngineError
+from experiments.errors import CaseTimeoutError, EngineError, WorkerDiedError
 from experiments.worker import ignore_interrupts, run_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from experiments.errors import CaseError
     from experiments.worker import CaseOutcome, Job, Setup
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_WATCHDOG_EXIT = "EXIT(1)"
 _EXIT_CODES = re.compile(r"exit codes? of the workers? (?:are|is) \{(.*?)\}")
 
 
@@ -32,7 +33,6 @@ class _Slot:
     pool: Any
     job: Job
     future: Future[CaseOutcome]
-    since: float
 
 
 def run_in_processes(
@@ -52,7 +52,7 @@ def run_in_processes(
             wait([slot.future for slot in slots], return_when=FIRST_COMPLETED)
             for slot in [slot for slot in slots if slot.future.done()]:
                 slots.remove(slot)
-                finished = _finish(slot)
+                finished = _finish(slot, setup.case_timeout_s)
                 if waiting:
                     job = waiting.popleft()
                     pool = None if isinstance(finished, Lost) else slot.pool
@@ -71,24 +71,29 @@ def _start(setup: Setup, job: Job, pool: Any = None) -> _Slot:
     if pool is None:
         environment = {name: str(setup.threads) for name in _THREAD_VARIABLES}
         pool = ProcessPoolExecutor(max_workers=1, initializer=ignore_interrupts, env=environment)
-    return _Slot(pool, job, pool.submit(run_job, setup, job), time.monotonic())
+    return _Slot(pool, job, pool.submit(run_job, setup, job))
 
 
-def _finish(slot: _Slot) -> Lost | tuple[Job, CaseOutcome]:
-    seconds = time.monotonic() - slot.since
+def _finish(slot: _Slot, timeout_s: float | None) -> Lost | tuple[Job, CaseOutcome]:
     try:
         return slot.job, slot.future.result()
     except EngineError:
         raise
     except BrokenExecutor as error:
-        slot.pool.shutdown(wait=False, kill_workers=True)
-        return Lost(slot.job, _cause_of_death(error), seconds)
+        lost = Lost(slot.job, _cause_of_death(error, timeout_s))
     except Exception as error:  # rows that cannot be sent back: this case alone has none
-        slot.pool.shutdown(wait=False, kill_workers=True)
-        return Lost(slot.job, f"{type(error).__name__}: {error}", seconds)
+        lost = Lost(slot.job, WorkerDiedError(f"{type(error).__name__}: {error}"))
+    slot.pool.shutdown(wait=False, kill_workers=True)
+    return lost
 
 
-def _cause_of_death(error: Exception) -> str:
-    codes = _EXIT_CODES.search(str(error))
-    ended = f"ended with {codes.group(1)}" if codes else "ended unexpectedly"
-    return f"the worker process {ended}; a process that takes too much memory is ended like this"
+def _cause_of_death(error: Exception, timeout_s: float | None) -> CaseError:
+    found = _EXIT_CODES.search(str(error))
+    codes = found.group(1) if found else "an unknown status"
+    if timeout_s is not None and codes == _WATCHDOG_EXIT:
+        return CaseTimeoutError(
+            f"no result within --case-timeout {timeout_s:g} s, its worker was ended"
+        )
+    return WorkerDiedError(
+        f"the worker process ended with {codes}; a process that takes too much memory ends so"
+    )

@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from experiments.config import SweepConfig
+    from experiments.engine import Engine
 
 EXAMPLES = """\b
 Examples:
@@ -18,6 +19,7 @@ Examples:
   oretro eval --host my-v3.ckpt --seeds 1,2   another host, other seeds
   oretro eval packaged18_p99 --out runs/p99   another configuration and folder
   oretro eval --baselines                     also scikit-learn's models
+  oretro eval --jobs 4 --threads 2            four cases at a time
   oretro eval --data mine.csv --target price  a table of your own
   oretro eval openml18 --cache DIR --offline  OpenML tasks from a fetched cache
 """
@@ -54,7 +56,14 @@ def evaluate(
         float | None, typer.Option(help="Presence of the smallest carriers, which sets tau.")
     ] = None,
     tau: Annotated[float | None, typer.Option(help="One tau for all sites.")] = None,
-    threads: Annotated[int | None, typer.Option(help="Threads of torch.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads of each case.")] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Cases at a time.")] = 1,
+    dask: Annotated[
+        str | None, typer.Option(help="'local', or the address of a dask scheduler.")
+    ] = None,
+    case_timeout: Annotated[
+        float | None, typer.Option(help="Seconds after which a case is given up.")
+    ] = None,
     timing_repeats: Annotated[
         int | None, typer.Option(help="Timed predictions per case and variant.")
     ] = None,
@@ -83,6 +92,7 @@ def evaluate(
     """Compare stock and patched hosts; run again after a stop to go on where it was."""
     from experiments.cli.data_options import file_options, openml_options
     from experiments.config import load_config
+    from experiments.engine import Engine
 
     options: dict[str, Any] = {
         "host": host,
@@ -102,12 +112,14 @@ def evaluate(
     if data is not None and datasets is None:
         options["datasets"] = []
     settings = load_config(config, options)
+    engine = Engine(jobs, dask, case_timeout)
     if dry_run:
         from experiments.cli.dry_run import show_plan
 
         show_plan(settings, as_json=as_json)
         return
-    _run(settings, out or default_folder(settings), fresh=fresh, as_json=as_json, quiet=quiet)
+    folder = out or default_folder(settings)
+    _run(settings, folder, engine, fresh=fresh, as_json=as_json, quiet=quiet)
 
 
 def default_folder(config: SweepConfig) -> Path:
@@ -118,17 +130,24 @@ def default_folder(config: SweepConfig) -> Path:
     return Path("runs") / readable
 
 
-def _run(config: SweepConfig, folder: Path, *, fresh: bool, as_json: bool, quiet: bool) -> None:
+def _run(
+    config: SweepConfig, folder: Path, engine: Engine, *, fresh: bool, as_json: bool, quiet: bool
+) -> None:
     from experiments.cli.output import progress_bar, say, show_summary
-    from experiments.errors import InterruptedWriteError
+    from experiments.engine import crowding
+    from experiments.errors import EngineError, InterruptedWriteError
     from experiments.summary import summarise_folder
     from experiments.sweep import run_sweep
 
     command = ["oretro", *sys.argv[1:]]
+    if remark := crowding(engine, config.threads):
+        say(f"note: {remark}")
     try:
         with progress_bar(enabled=not quiet) as report:
-            outcome = run_sweep(config, folder, fresh=fresh, command=command, report=report)
-    except InterruptedWriteError as error:
+            outcome = run_sweep(
+                config, folder, fresh=fresh, command=command, engine=engine, report=report
+            )
+    except (InterruptedWriteError, EngineError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +14,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from experiments.config import SweepConfig
 from experiments.data import make_table
 from experiments.data.registry import Source
 from experiments.schema import CaseRow
@@ -48,7 +52,10 @@ class FakeExecutor:
 class FakeRegressor:
     """Predicts the training mean plus half of the first numeric column's deviation."""
 
-    def __init__(self, model: FakeModel, fit_error: Exception | None, **settings: Any) -> None:
+    def __init__(
+        self, model: FakeModel, fit_error: Exception | None, fatal: dict[int, str], **settings: Any
+    ) -> None:
+        self._fatal = fatal
         self.settings = settings
         self.fit_mode = settings.get("fit_mode", "fit_preprocessors")
         self._model = model
@@ -58,6 +65,11 @@ class FakeRegressor:
     def fit(self, X: pd.DataFrame, y: np.ndarray) -> FakeRegressor:
         if self._fit_error is not None:
             raise self._fit_error
+        fate = self._fatal.get(len(y))
+        if fate == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif fate == "hangs":
+            time.sleep(600)
         self.fits += 1
         self.models_ = [self._model]
         self.devices_ = ["cpu"]
@@ -90,10 +102,13 @@ class FakeHost:
     sha256: str = "f" * 64
     shift: float = 0.0
     fit_error: Exception | None = None
+    fatal: dict[int, str] = field(default_factory=dict)
+    """Number of training rows to what their fit does: ``killed`` or ``hangs``."""
     made: list[FakeRegressor] = field(default_factory=list)
 
     def regressor(self, **settings: Any) -> FakeRegressor:
-        regressor = FakeRegressor(FakeModel(self.shift), self.fit_error, **settings)
+        model = FakeModel(self.shift)
+        regressor = FakeRegressor(model, self.fit_error, self.fatal, **settings)
         self.made.append(regressor)
         return regressor
 
@@ -114,6 +129,21 @@ def subjects(
     models = models or {"oa": FakeModel(0.01), "full": FakeModel(-0.02)}
     patched = tuple(PatchedVariant(name, model, report(name)) for name, model in models.items())
     return Subjects(host or FakeHost(), False, patched, record)
+
+
+def load_fakes(config: SweepConfig, sha256: str = "f" * 64, **fatal: int) -> Subjects:
+    """A loader that worker processes can import; ``killed=7`` ends any fit on 7 rows."""
+    return subjects(FakeHost(sha256=sha256, fatal={rows: fate for fate, rows in fatal.items()}))
+
+
+def load_other_fakes_in_workers(config: SweepConfig, parent: int) -> Subjects:
+    return load_fakes(config, sha256=("f" if os.getpid() == parent else "e") * 64)
+
+
+def load_nothing_in_workers(config: SweepConfig, parent: int) -> Subjects:
+    if os.getpid() != parent:
+        raise FileNotFoundError("host.ckpt")
+    return load_fakes(config)
 
 
 def report(name: str) -> dict[str, Any]:

@@ -1,0 +1,182 @@
+"""Engines: the same bytes as the serial one, and a worker that dies costs its own case only."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from fakes import (
+    load_fakes,
+    load_nothing_in_workers,
+    load_other_fakes_in_workers,
+    toy_frame,
+    toy_source,
+)
+
+from experiments.config import SweepConfig
+from experiments.data import registry
+from experiments.engine import Engine, crowding
+from experiments.errors import ConfigError, EngineError, MissingExtraError
+from experiments.results import read_cases
+from experiments.schema import TIMING_COLUMNS
+from experiments.sweep import Outcome, run_sweep
+
+KILLED, HANGS = 28, 35
+"""Training rows of the tables whose fit ends, or never ends."""
+
+
+@pytest.fixture
+def config(monkeypatch: pytest.MonkeyPatch) -> SweepConfig:
+    """Two harmless tables between two fatal ones."""
+    frames = {
+        "killed": toy_frame(40, 3),
+        "left": toy_frame(20, 1),
+        "hangs": toy_frame(50, 4),
+        "right": toy_frame(24, 2),
+    }
+    monkeypatch.setattr(registry, "SOURCES", {"toy": toy_source(**frames)})
+    return SweepConfig(suite="toy", host="fake", datasets=tuple(frames), seeds=(1,), threads=1)
+
+
+def harmless(config: SweepConfig) -> SweepConfig:
+    return config.model_copy(update={"datasets": ("left", "right")})
+
+
+def sweep(config: SweepConfig, folder: Path, engine: Engine | None = None, **fatal) -> Outcome:
+    load = functools.partial(load_fakes, **fatal)
+    return run_sweep(config, folder, load=load, engine=engine or Engine())
+
+
+def untimed(folder: Path, name: str = "cases.csv") -> pd.DataFrame:
+    return read_cases(folder / name).drop(columns=list(TIMING_COLUMNS))
+
+
+def without_fatal(folder: Path, name: str = "cases.csv") -> str:
+    table = untimed(folder, name)
+    return table[table["dataset"].isin(["left", "right"])].to_csv(index=False)
+
+
+def test_processes_give_the_serial_bytes_and_a_death_or_a_hang_costs_its_case(
+    config: SweepConfig, tmp_path: Path
+) -> None:
+    sweep(harmless(config), tmp_path / "serial")
+    engine = Engine(jobs=2, case_timeout_s=4.0)
+    outcome = sweep(config, tmp_path / "jobs", engine, killed=KILLED, hangs=HANGS)
+    for name in ("cases.csv", "noise.csv"):
+        assert without_fatal(tmp_path / "jobs", name) == without_fatal(tmp_path / "serial", name)
+    table = untimed(tmp_path / "jobs").set_index("dataset")
+    assert set(table.loc[["left", "right"], "status"]) == {"ok"}
+    assert set(table.loc[["killed", "hangs"], "status"]) == {"failed"}
+    assert table.loc["killed", "error"].str.contains("WorkerDiedError.*SIGKILL").all()
+    assert table.loc["hangs", "error"].str.contains("CaseTimeoutError.*4 s").all()
+    assert outcome.failed == 2 * 3
+    run = json.loads((tmp_path / "jobs" / "run.json").read_text())
+    assert run["engine"] == {
+        "kind": "processes",
+        "jobs": 2,
+        "dask": None,
+        "case_timeout_s": 4.0,
+    }
+    # Once the cause is gone the same folder is finished, by any engine.
+    mended = sweep(config, tmp_path / "jobs")
+    assert (mended.failed, mended.computed) == (0, 2 * 5)
+
+
+def test_dask_gives_the_serial_bytes_and_a_death_costs_its_case(
+    config: SweepConfig, tmp_path: Path
+) -> None:
+    pytest.importorskip("distributed")
+    three = config.model_copy(update={"datasets": ("left", "killed", "right")})
+    sweep(harmless(three), tmp_path / "serial")
+    outcome = sweep(three, tmp_path / "dask", Engine(jobs=2, dask="local"), killed=KILLED)
+    for name in ("cases.csv", "noise.csv"):
+        assert without_fatal(tmp_path / "dask", name) == without_fatal(tmp_path / "serial", name)
+    table = untimed(tmp_path / "dask").set_index("dataset")
+    assert table.loc["killed", "error"].str.contains("WorkerDiedError: the dask worker").all()
+    assert outcome.failed == 3
+
+
+def test_worker_with_another_host_is_refused(config: SweepConfig, tmp_path: Path) -> None:
+    load = functools.partial(load_other_fakes_in_workers, parent=os.getpid())
+    with pytest.raises(EngineError, match=r"would give other numbers \(host_sha256: e+ there"):
+        run_sweep(harmless(config), tmp_path, load=load, engine=Engine(case_timeout_s=99.0))
+    assert not (tmp_path / "cases.csv").exists()
+
+
+def test_worker_that_cannot_load_the_host_says_so(config: SweepConfig, tmp_path: Path) -> None:
+    load = functools.partial(load_nothing_in_workers, parent=os.getpid())
+    with pytest.raises(EngineError, match=r"cannot load the host: FileNotFoundError: host\.ckpt"):
+        run_sweep(harmless(config), tmp_path, load=load, engine=Engine(case_timeout_s=99.0))
+
+
+@pytest.mark.parametrize(
+    ("engine", "kind"),
+    [
+        (Engine(), "serial"),
+        (Engine(jobs=2), "processes"),
+        (Engine(case_timeout_s=9.0), "processes"),
+        (Engine(dask="local"), "dask"),
+    ],
+)
+def test_a_timeout_needs_a_process_that_can_be_ended(engine: Engine, kind: str) -> None:
+    assert engine.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [({"jobs": 0}, "jobs"), ({"case_timeout_s": 0.0}, "timeout")],
+)
+def test_useless_settings_are_refused(settings: dict[str, float], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        Engine(**settings)
+
+
+def test_more_threads_than_cores_are_remarked_upon_and_not_changed() -> None:
+    cores = os.cpu_count() or 1
+    assert "--threads 1" in crowding(Engine(jobs=cores + 1), 1)
+    assert crowding(Engine(jobs=cores), 1) == ""
+    assert crowding(Engine(), 100 * cores) == ""
+    assert crowding(Engine(jobs=99, dask="tcp://elsewhere:8786"), 4) == ""
+
+
+def test_dask_that_is_not_there_is_named(
+    config: SweepConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(MissingExtraError, match=r"oretro\[dask\]"):
+        sweep(harmless(config), tmp_path, Engine(dask="local"))
+
+
+def test_scheduler_that_does_not_answer_is_named(
+    config: SweepConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("experiments.engine_dask._CONNECT_S", 0.5)
+    with pytest.raises(ConfigError, match=r"no dask scheduler answers at 'tcp://127\.0\.0\.1:9'"):
+        sweep(harmless(config), tmp_path, Engine(dask="tcp://127.0.0.1:9"))
+
+
+def test_threads_are_pinned_in_every_engine_and_given_back(
+    config: SweepConfig, tmp_path: Path
+) -> None:
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        seen: list[int] = []
+        run_sweep(
+            harmless(config),
+            tmp_path,
+            load=load_fakes,
+            report=lambda _: seen.append(torch.get_num_threads()),
+        )
+        assert set(seen) == {1}
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
