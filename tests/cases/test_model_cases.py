@@ -166,7 +166,8 @@ def test_borders_survive_patching_and_saving(build_host, calibration, tmp_path, 
     stock = host.model.state_dict()
     borders = [name for name in saved if "border" in name]
     assert borders
-    assert all(torch.equal(saved[name], stock[name]) for name in borders if name in stock)
+    assert all(torch.equal(saved[name], stock[name]) for name in borders)
+    assert all(len(saved[name]) == buckets + 1 for name in borders)
     assert not [name for name in saved if name not in stock and "criterion." in name]
 
 
@@ -232,6 +233,13 @@ def test_gate_of_another_type_is_refused_or_means_the_same(gate: str) -> None:
     wrong = mask.int() if gate == "integers" else np.float64(1.0)
     with pytest.raises((retrofit.ops.OperatorError, TypeError, AttributeError)):
         retrofit.ops.oattention(q, k, v, p, p, mask=wrong)
+
+
+def test_heads_that_do_not_divide_are_refused() -> None:
+    q, k, v = torch.randn(1, 4, 5, 8), torch.randn(1, 3, 5, 8), torch.randn(1, 3, 5, 8)
+    p = torch.ones(1, 5)
+    with pytest.raises(retrofit.ops.ShapeError, match="4 query heads are not a multiple of 3"):
+        retrofit.ops.oattention(q, k, v, p, p)
 
 
 def test_result_of_another_machine_is_another_result() -> None:
