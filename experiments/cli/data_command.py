@@ -69,7 +69,8 @@ def show_data(
     from experiments.config import load_config
     from experiments.data.facts import load_only, table_facts
 
-    path = Path(name) if target is not None else None
+    # A file without --target is told so, rather than that it is no data set's name.
+    path = Path(name) if target is not None or Path(name).is_file() else None
     options = {
         **file_options(path, target, drop, decimal),
         "datasets": [] if path else [name],

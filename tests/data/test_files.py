@@ -227,3 +227,5 @@ def test_show_tells_what_a_sweep_would_see(
     facts = json.loads(capsys.readouterr().out)
     assert (facts["rows"], facts["columns"], facts["categorical"]) == (ROWS, 2, 1)
     assert "identifier" in facts["notes"][0]
+    assert call(monkeypatch, "data", "show", str(path)) == 2
+    assert "name the column to predict with --target" in capsys.readouterr().err
