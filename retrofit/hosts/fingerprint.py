@@ -9,12 +9,14 @@ import hashlib
 import importlib
 import inspect
 import textwrap
-from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrofit.errors import UnsupportedHostError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 
 def fingerprint(function: Callable[..., Any]) -> str:

@@ -6,8 +6,8 @@ Shapes: B batch, N train rows, H key/value heads, D head width.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 import torch
 from tabpfn.architectures.kv_cache import (
@@ -18,6 +18,9 @@ from tabpfn.architectures.kv_cache import (
 )
 from tabpfn.architectures.tabpfn_v3 import TabPFNV3Cache
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass

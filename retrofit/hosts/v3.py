@@ -56,7 +56,9 @@ _ICL_BLOCK: tuple[_Member, ...] = (
     ("icl_attention", "attention", ICLAttention),
     *_TRANSFORMER_BLOCK[1:],
 )
-_MEMBERS = dict(zip(BLOCK_TWINS, (_CROSS_ATTENTION_BLOCK, _TRANSFORMER_BLOCK, _ICL_BLOCK)))
+_MEMBERS = dict(
+    zip(BLOCK_TWINS, (_CROSS_ATTENTION_BLOCK, _TRANSFORMER_BLOCK, _ICL_BLOCK), strict=True)
+)
 _BARE_NORMS = ("column_aggregator.out_ln", "output_norm")
 _CLOSED_TWINS: dict[type[Any], type[Any]] = {
     InducedSelfAttentionBlock: OInducedBlock,

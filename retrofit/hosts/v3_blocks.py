@@ -10,10 +10,9 @@ Q CLS tokens, N train rows, H heads, D head width, E model width.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from tabpfn.architectures.kv_cache import KVCacheEntry, QuantizedKVCacheEntry
 from tabpfn.architectures.shared.chunked_evaluate import chunked_evaluate_maybe_inplace
 from tabpfn.architectures.tabpfn_v3 import (
     CrossAttentionBlock,
@@ -25,8 +24,12 @@ from tabpfn.architectures.tabpfn_v3 import (
 from torch import Tensor, nn
 
 from retrofit.errors import UnsupportedModeError
-from retrofit.hosts.gates import Gates
 from retrofit.hosts.kv_cache import PresentKVCacheEntry, PresentQuantizedKVCacheEntry
+
+if TYPE_CHECKING:
+    from tabpfn.architectures.kv_cache import KVCacheEntry, QuantizedKVCacheEntry
+
+    from retrofit.hosts.gates import Gates
 
 
 def _heads(projection: nn.Module, x_BSE: Tensor, head_dim: int) -> Tensor:

@@ -54,7 +54,8 @@ class OClosedTabPFNV3(OTabPFNV3):
 
         Raises:
             PresenceError: the declaration does not fit the call, or contradicts the cache.
-            UnsupportedModeError: presence is forced to 1, so nothing can be NULL.
+            UnsupportedModeError: presence is forced to 1, so nothing can be NULL; or gradient
+                checkpointing was asked for.
             NonFiniteOutputError: a logit of a present row is NaN or infinite.
         """
         options: dict[str, Any] = {
@@ -79,6 +80,9 @@ class OClosedTabPFNV3(OTabPFNV3):
             return result[0], ClosedV3Cache.of(result[1])
         if self.retrofit_config.presence == "one":
             msg = "presence is forced to 1 in this host, so no row or column can be NULL"
+            raise UnsupportedModeError(msg)
+        if performance_options is not None and performance_options.force_recompute_layer:
+            msg = "gradient checkpointing (force_recompute_layer) does not know NULL rows"
             raise UnsupportedModeError(msg)
 
         x_RBC, y_NB = _plain(x, y)
@@ -231,13 +235,11 @@ class OClosedTabPFNV3(OTabPFNV3):
             num_train_rows=train,
             cached_hidden=precomputed_hidden,
             save_peak_memory_factor=save_peak_memory_factor if is_full_path else None,
-            force_recompute_layer=force_recompute_layer and is_full_path,
             return_hidden=return_inducing_hidden and is_full_path,
         )
         rows_BRQE = self.column_aggregator(
             x_BRiCE=x_BRCE,
             save_peak_memory_factor=save_peak_memory_factor,
-            force_recompute_layer=force_recompute_layer and is_full_path,
             present_BR=present_BRC.any(dim=-1),
         )
         return rows_BRQE, hidden

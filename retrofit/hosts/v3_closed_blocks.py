@@ -16,7 +16,6 @@ from tabpfn.architectures.tabpfn_v3 import (
 from torch import Tensor
 
 from retrofit.closure import may_hold_nulls
-from retrofit.errors import UnsupportedModeError
 from retrofit.hosts.gates import Gates, scale
 
 
@@ -83,17 +82,10 @@ class OColumnAggregator(ColumnAggregator):
         force_recompute_layer: bool = False,
         present_BR: Tensor | None = None,
     ) -> Tensor:
-        """Rows (B, R, Q, E) from their cells (B, R, C, E); all are present without ``present_BR``.
-
-        Raises:
-            UnsupportedModeError: gradient checkpointing was asked for, with NULL rows.
-        """
+        """Rows (B, R, Q, E) from cells (B, R, C, E); all are present without ``present_BR``."""
         if present_BR is None:
             plain: Tensor = super().forward(x_BRiCE, save_peak_memory_factor, force_recompute_layer)
             return plain
-        if force_recompute_layer:
-            msg = "gradient checkpointing does not know NULL rows; leave force_recompute_layer off"
-            raise UnsupportedModeError(msg)
         cls_BRQE = self.cls_tokens.expand(*present_BR.shape, -1, -1)
         x_BRSE = torch.cat((self._present_only(cls_BRQE, present_BR), x_BRiCE), dim=2)
         for block in self.blocks[:-1]:

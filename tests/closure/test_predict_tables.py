@@ -1,0 +1,165 @@
+"""Many tables in few passes give what one estimator per table gives."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import retrofit
+from retrofit import CalibrationTable, Host, Patched
+from retrofit.buckets import Cost, Size, plan_buckets, v3_cost
+from retrofit.errors import UnsupportedModeError
+
+SETTINGS = {"n_estimators": 2, "random_state": 0, "device": "cpu"}
+# Of the target's standard deviation; float32 sums of other lengths.
+TOLERANCE = 1e-5
+
+Task = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def draw_tasks(count: int, seed: int = 0) -> list[Task]:
+    """Tables of 20 to 120 rows and 3 to 12 columns, a quarter of the rows to be predicted."""
+    rng = np.random.default_rng(seed)
+    tasks = []
+    for _ in range(count):
+        rows, columns = rng.integers(20, 121), rng.integers(3, 13)
+        X = rng.normal(size=(rows, columns))
+        X[:, 1] = rng.integers(0, 4, size=rows)
+        y = X[:, 0] + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=rows)
+        train = rows - rows // 4
+        tasks.append((X[:train], y[:train], X[train:]))
+    return tasks
+
+
+def one_by_one(host: Patched, tasks: list[Task], **asked: object) -> list[object]:
+    return [host.regressor(**SETTINGS).fit(X, y).predict(X_test, **asked) for X, y, X_test in tasks]
+
+
+def deviation(many: list[np.ndarray], ones: list[np.ndarray], tasks: list[Task]) -> float:
+    return max(
+        float(np.abs(a - b).max() / task[1].std())
+        for a, b, task in zip(many, ones, tasks, strict=True)
+    )
+
+
+@pytest.mark.parametrize("count", [12, pytest.param(64, marks=pytest.mark.slow)])
+def test_equal_to_one_by_one(count: int, mini_closed: Patched) -> None:
+    tasks = draw_tasks(count)
+    many = retrofit.predict_tables(mini_closed, tasks, **SETTINGS)
+    ones = one_by_one(mini_closed, tasks)
+    assert deviation(many, ones, tasks) <= TOLERANCE
+
+
+def test_undeclared_padding_would_be_read(
+    mini_closed: Patched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = draw_tasks(4)
+    module = sys.modules["retrofit.predict_tables"]
+    monkeypatch.setattr(module, "declaring", lambda _: nullcontext())
+    monkeypatch.setattr(module, "v3_cost", lambda _: Cost(lambda size: float(size.rows), 1e9))
+    many = retrofit.predict_tables(mini_closed, tasks, **SETTINGS)
+    assert deviation(many, one_by_one(mini_closed, tasks), tasks) > 1e-2
+
+
+def test_tables_are_padded_and_not_mixed_up(tiny_closed: Patched) -> None:
+    """One bucket for all: swapping two tables swaps their predictions."""
+    tasks = draw_tasks(3, seed=1)
+    many = retrofit.predict_tables(tiny_closed, tasks, **SETTINGS)
+    swapped = retrofit.predict_tables(tiny_closed, tasks[::-1], **SETTINGS)
+    assert deviation(many, swapped[::-1], tasks) <= TOLERANCE
+    assert len({prediction.shape for prediction in many}) > 1
+
+
+def test_other_outputs_frames_and_constant_targets(mini_closed: Patched) -> None:
+    tasks = draw_tasks(3, seed=2)
+    X, y, X_test = tasks[0]
+    tasks[0] = (X, np.full(len(y), 2.0), X_test)
+    frame, frame_test = (
+        pd.DataFrame(part, columns=[f"c{i}" for i in range(part.shape[1])])
+        for part in (tasks[1][0], tasks[1][2])
+    )
+    tasks[1] = (
+        frame.assign(c1=frame["c1"].astype(str)),
+        tasks[1][1],
+        frame_test.assign(c1=frame_test["c1"].astype(str)),
+    )
+    asked = {"output_type": "quantiles", "quantiles": [0.1, 0.9]}
+    many = retrofit.predict_tables(mini_closed, tasks, **asked, **SETTINGS)
+    ones = one_by_one(mini_closed, tasks, **asked)
+    assert np.array_equal(many[0], ones[0])
+    for index in (1, 2):
+        assert np.abs(np.array(many[index]) - np.array(ones[index])).max() <= 1e-4
+
+
+def test_no_table_at_all(tiny_closed: Patched) -> None:
+    assert retrofit.predict_tables(tiny_closed, [], **SETTINGS) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"fit_mode": "fit_with_cache"}, "fit_mode"),
+        ({"fit_mode": "low_memory"}, "fit_mode"),
+        ({"device": ["cpu", "cpu:0"]}, "one device"),
+    ],
+)
+def test_what_one_pass_cannot_do_is_refused(
+    settings: dict[str, object], message: str, tiny_closed: Patched
+) -> None:
+    with pytest.raises(UnsupportedModeError, match=message):
+        retrofit.predict_tables(tiny_closed, draw_tasks(2), **(SETTINGS | settings))
+
+
+def test_a_host_that_would_read_the_padding_is_refused(
+    tiny_host: Host, calibration: list[CalibrationTable]
+) -> None:
+    full = retrofit.patch(tiny_host, "full", tau=1.0, calibration=calibration)
+    with pytest.raises(UnsupportedModeError, match="would read the padding"):
+        retrofit.predict_tables(full, draw_tasks(2), **SETTINGS)
+
+
+AREA = Cost(lambda size: float(size.rows * size.columns), per_pass=300.0)
+
+
+def total(plan: list[tuple[Size, list[int]]], cost: Cost) -> float:
+    return sum(cost.per_pass + len(indices) * cost.per_table(size) for size, indices in plan)
+
+
+def cheapest_cut(sizes: list[Size], cost: Cost) -> float:
+    """Every cut of the sizes in order of their rows."""
+    ordered = sorted(sizes, key=lambda size: (size.rows, size.columns))
+    best = float("inf")
+    for cuts in range(len(ordered)):
+        for places in combinations(range(1, len(ordered)), cuts):
+            price = 0.0
+            for start, end in zip((0, *places), (*places, len(ordered)), strict=True):
+                part = ordered[start:end]
+                largest = Size(*(max(getattr(s, axis) for s in part) for axis in vars(part[0])))
+                price += cost.per_pass + len(part) * cost.per_table(largest)
+            best = min(best, price)
+    return best
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_cut_by_rows_is_cheaper_than_the_plan(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = [Size(*(int(n) for n in rng.integers((5, 1, 2), (40, 10, 12)))) for _ in range(9)]
+    plan = plan_buckets(sizes, AREA)
+    assert sorted(index for _, indices in plan for index in indices) == list(range(9))
+    for size, indices in plan:
+        assert all(sizes[index] | size == size for index in indices)
+    assert total(plan, AREA) <= cheapest_cut(sizes, AREA) + 1e-9
+
+
+def test_cheap_passes_make_many_buckets_and_dear_ones_one(tiny_closed: Patched) -> None:
+    sizes = [Size(10 * n, n, n) for n in range(1, 7)]
+    assert len(plan_buckets(sizes, Cost(AREA.per_table, 0.0))) == 6
+    assert len(plan_buckets(sizes, Cost(AREA.per_table, 1e9))) == 1
+    assert plan_buckets([], AREA) == []
+    cost = v3_cost(tiny_closed.model.config)
+    assert cost.per_table(Size(100, 10, 8)) > cost.per_table(Size(50, 10, 8))
