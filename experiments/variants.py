@@ -96,7 +96,9 @@ def load_subjects(config: SweepConfig) -> Subjects:
             host,
             cast("retrofit.config.Variant", name.base),
             tau=config.tau,
-            target_presence=name.target_presence or config.target_presence,
+            target_presence=None
+            if config.tau is not None
+            else name.target_presence or config.target_presence,
         )
         # A regressor's own copy: casting or moving it leaves `result` alone.
         model = result.regressor().model_path.model

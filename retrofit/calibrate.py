@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 QUANTILE = 0.01
 TRAIN_SHARE = 0.7
+MIN_ROWS = 3
+"""Two to fit on and one to predict."""
 ESTIMATORS = 2
 SIGNIFICANT_DIGITS = 4
 """Digits of tau, so that the last bits of a sum, which a thread count can move, do not."""
@@ -90,14 +92,8 @@ def survey(host: Host, config: RetrofitConfig, tables: Sequence[CalibrationTable
     watched = dataclasses.replace(host, model=model)
     watcher = _Watcher(config)
     for table in tables:
-        X, y = np.asarray(table.X, dtype=float), np.asarray(table.y, dtype=float)
+        X, y = _arrays(table)
         train = math.floor(TRAIN_SHARE * len(y))
-        if X.ndim != 2 or len(X) != len(y) or not 2 <= train < len(y):
-            msg = (
-                f"calibration table {table.name!r} has features of shape {X.shape} and "
-                f"{len(y)} targets; it needs one target per row and at least four rows"
-            )
-            raise CalibrationError(msg)
         regressor = watched.regressor(
             n_estimators=ESTIMATORS, random_state=0, device="cpu", ignore_pretraining_limits=True
         )
@@ -126,15 +122,39 @@ def calibrate(
     for stream in v3.streams(host.architecture_config, variant):
         norms = seen.get(stream)
         if norms is None or not norms.size:
-            msg = (
-                f"stream {stream} showed no active token on the calibration tables, so its tau is "
-                "unknown; give other tables, or a fixed tau"
-            )
-            raise CalibrationError(msg)
+            raise CalibrationError(silent_stream(stream))
         q01 = float(np.quantile(norms, QUANTILE))
         exact = q01 * (1 - target_presence) / target_presence
         tau[stream] = float(f"{exact:.{SIGNIFICANT_DIGITS}g}")
     return tau
+
+
+def _arrays(table: CalibrationTable) -> tuple[np.ndarray, np.ndarray]:
+    """Features and targets as float arrays that tabpfn can fit and predict."""
+    try:
+        X, y = np.asarray(table.X, dtype=float), np.asarray(table.y, dtype=float)
+    except (TypeError, ValueError) as error:
+        msg = f"calibration table {table.name!r} is not numeric ({error}); encode its text columns"
+        raise CalibrationError(msg) from error
+    if X.ndim != 2 or y.shape != X.shape[:1] or X.shape[1] == 0 or len(y) < MIN_ROWS:
+        msg = (
+            f"calibration table {table.name!r} has features of shape {X.shape} and targets of "
+            f"shape {y.shape}; it needs (rows, columns) and (rows,), a column, and at least "
+            f"{MIN_ROWS} rows"
+        )
+        raise CalibrationError(msg)
+    if not np.isfinite(y).all() or np.isinf(X).any():
+        msg = f"calibration table {table.name!r} has a target that is not finite, or an infinity"
+        raise CalibrationError(msg)
+    return X, y
+
+
+def silent_stream(stream: str) -> str:
+    """What to say of a stream in which the calibration tables put no token."""
+    return (
+        f"stream {stream} showed no active token on the calibration tables (a constant target "
+        "runs no network), so nothing is known of it; give other tables"
+    )
 
 
 @dataclass

@@ -10,15 +10,14 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import tempfile
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import is_zipfile
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from retrofit.digest import json_sha256, tensors_sha256
@@ -26,6 +25,7 @@ from retrofit.errors import CheckpointError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 PATCHED_ARCHITECTURE = "oretro_tabpfn_v3"
 STOCK_ARCHITECTURE = "tabpfn_v3"
@@ -99,12 +99,16 @@ def read_header(path: Path) -> Header:
     if path.suffix == ".safetensors":
         return _read_safetensors_header(path)
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, OSError) as error:
+        # Only torch's zip format can be mapped; the one before it has to be read.
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zipfile(path))
+    except pickle.UnpicklingError as error:
         msg = (
-            f"{path} is not a checkpoint that can be read without running code from it "
-            f"({type(error).__name__}); export it as .safetensors from where you trust it"
+            f"{path} is not a checkpoint that can be read without running code from it; export it "
+            "as .safetensors from where you trust it"
         )
+        raise CheckpointError(msg) from error
+    except (RuntimeError, EOFError, ValueError, OSError, KeyError) as error:
+        msg = f"{path} is not a readable checkpoint ({error}); it may be cut or damaged"
         raise CheckpointError(msg) from error
     if not isinstance(content, dict) or not isinstance(content.get("state_dict"), dict):
         msg = f"{path} holds no 'state_dict'; it is not a tabpfn checkpoint"
@@ -157,12 +161,12 @@ def write_patched(
     owned = _owning_their_storage(tensors)
     content = {**fields, CONTENT_DIGEST: _content_sha256(owned, fields)}
     metadata = {key: json.dumps(value, sort_keys=True) for key, value in content.items()}
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    os.close(handle)
-    temporary = Path(name)
+    # Opened here, so that the file gets the permissions that the user's umask asks for.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        save_file(owned, temporary, metadata=metadata)
-        with temporary.open("rb") as file:
+        with temporary.open("wb") as file:
+            file.write(save(owned, metadata=metadata))
+            file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
     finally:

@@ -71,6 +71,14 @@ class RetrofitConfig:
             raise ValueError(msg)
         return target
 
+    @field_validator("format_version")
+    @classmethod
+    def _format_is_known(cls, found: int) -> int:
+        if found != FORMAT_VERSION:
+            msg = f"format version {found} is unknown; this oretro reads {FORMAT_VERSION}"
+            raise ValueError(msg)
+        return found
+
     @model_validator(mode="after")
     def _one_needs_no_tau(self) -> RetrofitConfig:
         if (self.presence == "one") != (not self.tau):

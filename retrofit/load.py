@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import ValidationError
 from safetensors import safe_open
 from tabpfn.architectures import tabpfn_v3
 from tabpfn.constants import ModelVersion
@@ -70,7 +71,11 @@ def load_host(name: str | os.PathLike[str]) -> Host:
     if not isinstance(report, dict):
         msg = f"{path} holds no report of its patching ({REPORT})"
         raise CheckpointError(msg)
-    patch_report = PatchReport.from_dict(report)
+    try:
+        patch_report = PatchReport.from_dict(report)
+    except ValidationError as error:
+        msg = f"{path}: its report ({REPORT}) is not one that this oretro writes: {error}"
+        raise CheckpointError(msg) from error
     fields = {**vars(host), "sha256": patch_report.config.host_sha256, "report": patch_report}
     return Patched(**fields)
 
@@ -133,7 +138,7 @@ def _download(name: str) -> Path:
         f"Face, then call retrofit.load_host({name!r}) there), copy "
         f"{target.name} to {target.parent}, or use --host mini, which is built in"
     )
-    if os.environ.get("HF_HUB_OFFLINE", "0") not in ("", "0") or not _server_answers():
+    if os.environ.get("HF_HUB_OFFLINE", "0") not in ("", "0") or not _reachable():
         msg = f"host {name!r} is not in {target.parent} and there is no network: {advice}"
         raise HostNotFoundError(msg)
     outcome = download_model(
@@ -143,6 +148,12 @@ def _download(name: str) -> Path:
         msg = f"host {name!r} could not be fetched: {outcome[0]}\n{advice}"
         raise HostNotFoundError(msg) from outcome[0]
     return target
+
+
+def _reachable() -> bool:
+    """Whether a download can work; behind a proxy or a mirror only the attempt itself can tell."""
+    detours = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "HF_ENDPOINT")
+    return any(os.environ.get(name) for name in detours) or _server_answers()
 
 
 def _server_answers() -> bool:

@@ -23,6 +23,7 @@ from retrofit.calibrate import (
     CalibrationTable,
     Survey,
     calibrate,
+    silent_stream,
     survey,
     synthetic_tables,
 )
@@ -38,7 +39,7 @@ from retrofit.config import (
     Variant,
 )
 from retrofit.digest import tensors_sha256
-from retrofit.errors import CheckpointError, VariantError
+from retrofit.errors import CalibrationError, CheckpointError, VariantError
 from retrofit.host import Host
 from retrofit.hosts import v3
 from retrofit.hosts.sites import VARIANT_KINDS
@@ -48,6 +49,8 @@ from retrofit.report import EPS_SHARE_WARNING, PatchReport, SiteReport, StreamRe
 
 if TYPE_CHECKING:
     import os
+
+_NONE = np.empty(0)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -130,7 +133,7 @@ def patch(
     *,
     tau: float | Mapping[str, float] | None = None,
     presence: Literal["calibrated", "one"] = "calibrated",
-    target_presence: float = DEFAULT_TARGET_PRESENCE,
+    target_presence: float | None = None,
     calibration: Sequence[CalibrationTable] | None = None,
     eps_den: float = DEFAULT_EPS_DEN,
     eps_mode: EpsMode = "absolute",
@@ -144,7 +147,8 @@ def patch(
             None to calibrate it.
         presence: ``one`` forces every presence to 1: with ``eps_den=0`` the patched host then
             equals stock up to rounding, which proves the wiring.
-        target_presence: Presence that calibration gives to the first percentile of each stream.
+        target_presence: Presence that calibration gives to the first percentile of each stream;
+            None for 0.999.
         calibration: Tables to calibrate and report on; None for seeded synthetic ones.
         eps_den: Mass of the attention's value-less extra source.
         eps_mode: Whether ``eps_den`` is on the raw scale or relative to the largest present term.
@@ -156,9 +160,16 @@ def patch(
     """
     the_plan = plan(host, variant)
     the_plan.require_no_problem()
-    if tau is not None and presence == "one":
-        msg = "tau has no meaning when presence is forced to 1; give one of the two"
+    if presence not in ("calibrated", "one"):
+        msg = f"presence is {presence!r}; it is 'calibrated' or 'one'"
         raise VariantError(msg)
+    given = {"tau": tau is not None, "presence='one'": presence == "one"}
+    given["target_presence"] = target_presence is not None
+    if sum(given.values()) > 1:
+        names = " and ".join(name for name, is_given in given.items() if is_given)
+        msg = f"{names} exclude each other: each of them settles every presence; give one"
+        raise VariantError(msg)
+    target = DEFAULT_TARGET_PRESENCE if target_presence is None else target_presence
 
     tables = synthetic_tables() if calibration is None else list(calibration)
     mode: PresenceMode = "fixed" if tau is not None else presence
@@ -167,14 +178,14 @@ def patch(
         if mode == "fixed":
             taus = _fixed_tau(tau, the_plan.streams)
         elif mode == "calibrated":
-            taus = calibrate(host, variant, tables, target_presence)
+            taus = calibrate(host, variant, tables, target)
         config = RetrofitConfig(
             variant=variant,
             presence=mode,
             tau=taus,
             eps_den=eps_den,
             eps_mode=eps_mode,
-            target_presence=target_presence if mode == "calibrated" else None,
+            target_presence=target if mode == "calibrated" else None,
             host_name=host.name,
             host_sha256=host.sha256,
         )
@@ -212,6 +223,9 @@ def _report(
     seen: Survey,
     tables: Sequence[CalibrationTable],
 ) -> PatchReport:
+    silent = [name for name in the_plan.streams if not seen.squared_norms.get(name, _NONE).size]
+    if silent:
+        raise CalibrationError(silent_stream(silent[0]))
     sites = []
     for site in the_plan.sites:
         parameters = v3.parameters_of(host.model, site)

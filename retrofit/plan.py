@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from tabpfn.architectures.tabpfn_v3 import TabPFNV3
@@ -20,7 +19,7 @@ from retrofit.errors import (
 )
 from retrofit.host import Host, HostDescription
 from retrofit.hosts import v3
-from retrofit.hosts.fingerprint import changed
+from retrofit.hosts.fingerprint import unsupported
 from retrofit.hosts.sites import VARIANT_KINDS, Site, SiteKind, counts
 from retrofit.hosts.v3_fingerprints import KNOWN
 from retrofit.hosts.v3_model import OTabPFNV3
@@ -112,12 +111,9 @@ def plan(host: Host | HostDescription | str | os.PathLike[str], variant: Variant
 
 
 def _problems(host: Host | HostDescription) -> Iterator[Problem]:
-    unknown = changed(KNOWN)
-    if unknown:
-        yield Problem(
-            UnsupportedHostError,
-            f"tabpfn {version('tabpfn')} changed {', '.join(unknown)}, which oretro replaces",
-        )
+    reason = unsupported(KNOWN)
+    if reason:
+        yield Problem(UnsupportedHostError, reason)
     if isinstance(host, HostDescription):
         if host.patched:
             yield Problem(AlreadyPatchedError, f"{host.path} is a patched checkpoint already")

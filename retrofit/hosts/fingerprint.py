@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
+CHECKED = ("9.2.0",)
+"""Versions of tabpfn whose sources the twins were written against."""
+
+
 def fingerprint(function: Callable[..., Any]) -> str:
     """First 16 hex digits of the sha256 of a function's source, free of its indentation.
 
@@ -55,14 +59,21 @@ def require_known(known: Mapping[str, frozenset[str]]) -> None:
     Raises:
         UnsupportedHostError: names every unknown method and the installed version.
     """
+    reason = unsupported(known)
+    if reason:
+        raise UnsupportedHostError(reason)
+
+
+def unsupported(known: Mapping[str, frozenset[str]]) -> str:
+    """Why the installed tabpfn cannot be patched, and the way out; empty if it can."""
     unknown = changed(known)
-    if unknown:
-        msg = (
-            f"tabpfn {version('tabpfn')} is not supported: the source of {', '.join(unknown)} "
-            "differs from every version that oretro was checked against; install a version "
-            "within the range that oretro declares (pip install 'tabpfn>=9.2,<9.3')"
-        )
-        raise UnsupportedHostError(msg)
+    if not unknown:
+        return ""
+    return (
+        f"tabpfn {version('tabpfn')} has another {', '.join(unknown)} than the versions that "
+        f"oretro was checked against ({', '.join(CHECKED)}), so its twins might compute something "
+        f"else; install one of those: pip install 'tabpfn=={CHECKED[-1]}'"
+    )
 
 
 @cache

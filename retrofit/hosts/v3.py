@@ -169,6 +169,8 @@ def swap(model: TabPFNV3, config: RetrofitConfig) -> None:
         module.__class__ = twin
         module.gates = gates[name]
     model.__class__ = OClosedTabPFNV3 if config.variant == "closed" else OTabPFNV3
+    # torch picks matrix kernels by this flag, so stock gets it back as it was.
+    model.stock_trainable = frozenset(n for n, p in model.named_parameters() if p.requires_grad)
     model.requires_grad_(False)
     model.retrofit_config = config
     model.register_buffer(MARKER, torch.tensor(config.format_version))
@@ -183,10 +185,10 @@ def unswap(model: OTabPFNV3) -> None:
         module = model.get_submodule(name)
         module.__class__ = stock_of[twin]
         del module.gates
-    del model.retrofit_config
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name in model.stock_trainable)
+    del model.retrofit_config, model.stock_trainable
     delattr(model, MARKER)
-    # As tabpfn loads it: torch picks matrix kernels by this flag.
-    model.requires_grad_(True)
     model.__class__ = TabPFNV3
     model._nan_safe_output = True
 

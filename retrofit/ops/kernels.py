@@ -89,7 +89,7 @@ def _direct(x: Problem) -> Result:
     full = x.mask is not None and x.mask.shape[2] > 1
     mp_BHJ = x.p_BJ[:, None, :]
     if x.mask is not None and not full:
-        mp_BHJ = mp_BHJ * x.mask[:, :, 0]
+        mp_BHJ = mp_BHJ * x.mask[:, :, 0].to(mp_BHJ.dtype)
     mp_BHJ1 = mp_BHJ.expand(v_BHJD.shape[:3]).unsqueeze(-1)
     kT_NDJ, mp_NJ1, mpv_NJD = _merge(k_BHJD).mT, _merge(mp_BHJ1), _merge(v_BHJD * mp_BHJ1)
 

@@ -27,7 +27,7 @@ def test_null_radius_is_where_presence_is_one_half(mini_host: Host) -> None:
         assert norm**2 / (stream.tau + norm**2) == pytest.approx(0.5)
 
 
-def test_a_stricter_target_moves_predictions_more(
+def test_a_laxer_target_moves_predictions_more(
     mini_host: Host, table: tuple[np.ndarray, ...]
 ) -> None:
     X, y, X_test = table
@@ -73,12 +73,25 @@ def test_a_large_eps_is_warned_about(mini_host: Host) -> None:
         (np.zeros((3, 2)), np.zeros(3)[:2]),
         (np.zeros(5), np.zeros(5)),
         (np.zeros((2, 2)), np.zeros(2)),
+        (np.zeros((9, 0)), np.arange(9.0)),
+        (np.full((9, 1), "text"), np.arange(9.0)),
+        (np.ones((9, 1)), np.full(9, np.nan)),
+        (np.full((9, 1), np.inf), np.arange(9.0)),
+        (np.float64(1.0), np.float64(1.0)),
     ],
-    ids=["lengths", "one axis", "two rows"],
+    ids=["lengths", "one axis", "two rows", "no column", "text", "no target", "inf", "scalars"],
 )
 def test_unusable_tables_are_named(mini_host: Host, X: np.ndarray, y: np.ndarray) -> None:
     with pytest.raises(errors.CalibrationError, match="'bad'"):
         retrofit.patch(mini_host, "oa", calibration=[CalibrationTable("bad", X, y)])
+
+
+def test_a_table_that_runs_no_network_is_refused(mini_host: Host) -> None:
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    constant = [CalibrationTable("constant", X, np.ones(20))]
+    for settings in ({}, {"tau": 1e-3}):
+        with pytest.raises(errors.CalibrationError, match="no active token"):
+            retrofit.patch(mini_host, "oa", calibration=constant, **settings)
 
 
 def test_no_table_at_all_is_refused(mini_host: Host) -> None:

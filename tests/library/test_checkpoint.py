@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -17,9 +18,11 @@ from tabpfn.model_loading import save_tabpfn_model
 
 import retrofit
 from retrofit import CalibrationTable, Host, Patched, errors
+from retrofit.checkpoint import CONTENT_DIGEST, write_patched
 from retrofit.clone import tensors
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 Table = tuple[np.ndarray, ...]
@@ -220,3 +223,40 @@ def test_a_name_that_tabpfn_would_misread_warns(patched: Patched, tmp_path: Path
 def test_weights_are_shared_until_they_are_cast(mini_host: Host, patched: Patched) -> None:
     stock, gated = tensors(mini_host.model), tensors(patched.model)
     assert all(gated[name].data_ptr() == tensor.data_ptr() for name, tensor in stock.items())
+
+
+def test_the_file_has_the_permissions_that_the_umask_asks_for(
+    patched: Patched, tmp_path: Path
+) -> None:
+    before = os.umask(0o027)
+    try:
+        path = patched.save(tmp_path / "shared-v3.safetensors")
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def resaved(file: Path, path: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    """A patched file whose JSON fields were changed and whose digest was made to fit again."""
+    state, metadata = content(file)
+    fields = {key: json.loads(value) for key, value in metadata.items()}
+    del fields[CONTENT_DIGEST]
+    change(fields)
+    write_patched(path, state, fields)
+    return path
+
+
+def test_a_file_of_a_later_format_is_refused(file: Path, tmp_path: Path) -> None:
+    def later(fields: dict[str, Any]) -> None:
+        fields["config"]["oretro"]["format_version"] = 2
+
+    with pytest.raises(errors.CheckpointError, match="format version 2"):
+        retrofit.load_host(resaved(file, tmp_path / "later-v3.safetensors", later))
+
+
+def test_a_foreign_report_is_refused(file: Path, tmp_path: Path) -> None:
+    def foreign(fields: dict[str, Any]) -> None:
+        fields["oretro_report"]["surprise"] = 1
+
+    with pytest.raises(errors.CheckpointError, match="surprise"):
+        retrofit.load_host(resaved(file, tmp_path / "foreign-v3.safetensors", foreign))

@@ -124,6 +124,28 @@ def test_garbage_is_named(raw: bytes, suffix: str, tmp_path: Path) -> None:
         retrofit.describe_host(path)
 
 
+def test_a_pickle_older_than_the_zip_format_loads(mini_host: Host, tmp_path: Path) -> None:
+    state, metadata = stock_parts(mini_host)
+    fields = {key: json.loads(value) for key, value in metadata.items()}
+    path = tmp_path / "old-v3.ckpt"
+    torch.save({"state_dict": state, **fields}, path, _use_new_zipfile_serialization=False)
+    x, y = torch.randn(9, 1, 3), torch.randn(6)
+    assert torch.equal(retrofit.load_host(path).model(x, y), mini_host.model(x, y))
+
+
+@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "HF_ENDPOINT"])
+def test_behind_a_proxy_the_download_itself_is_tried(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load_module, "get_cache_dir", lambda: tmp_path / "cache")
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    monkeypatch.setattr(load_module, "_server_answers", lambda: False)
+    monkeypatch.setattr(load_module, "download_model", lambda *_, **__: [OSError("tried")])
+    with pytest.raises(errors.HostNotFoundError, match="tried"):
+        retrofit.load_host("v3")
+
+
 def _without(field: str) -> object:
     return lambda state, metadata: metadata.pop(field)
 

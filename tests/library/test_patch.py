@@ -95,6 +95,21 @@ def test_restore_is_bit_identical(
     assert np.array_equal(predict(again, table), predict(patched, table))
 
 
+@pytest.mark.parametrize("frozen", [False, True])
+def test_restore_gives_the_flags_back(
+    frozen: bool, host: Host, calibration: list[CalibrationTable]
+) -> None:
+    """torch picks matrix kernels by requires_grad, so the flags are part of the model's bits."""
+    model = alias(host.model).requires_grad_(not frozen)
+    host = replace(host, model=model)
+    flags = {name: p.requires_grad for name, p in model.named_parameters()}
+    stock = retrofit.patch(host, "full", tau=1.0, calibration=calibration).restore().model
+    assert {name: p.requires_grad for name, p in stock.named_parameters()} == flags
+    x, y = torch.randn(12, 3, 4), torch.randn(8)
+    with torch.inference_mode():
+        assert torch.equal(stock(x, y), model(x, y))
+
+
 def test_host_weights_keep_their_keys(host: Host, calibration: list[CalibrationTable]) -> None:
     patched = retrofit.patch(host, "full", tau=1.0, calibration=calibration)
     added = set(patched.model.state_dict()) - set(host.model.state_dict())
@@ -227,6 +242,9 @@ def test_a_classifier_is_refused(host: Host) -> None:
         {"tau": float("nan")},
         {"tau": {"nonsense": 1.0}},
         {"tau": 1.0, "presence": "one"},
+        {"tau": 1.0, "presence": "nonsense"},
+        {"tau": 1.0, "target_presence": 0.5},
+        {"presence": "one", "target_presence": 0.5},
         {"tau": 1.0, "eps_den": -1e-8},
         {"tau": 1.0, "eps_mode": "sometimes"},
     ],
