@@ -12,18 +12,16 @@ from __future__ import annotations
 import copy
 import dataclasses
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from retrofit.buckets import Size, plan_buckets, v3_cost
 from retrofit.clone import alias
-from retrofit.closure import Presence, declaring
 from retrofit.errors import UnsupportedModeError
 from retrofit.hosts.fingerprint import require_known
 from retrofit.hosts.v3_closed import OClosedTabPFNV3
 from retrofit.hosts.v3_fingerprints import ENGINE
+from retrofit.padded_passes import ModelCall, run_calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,7 +74,7 @@ def predict_tables(
             msg = f"tables in one pass run on one device, not on {len(regressor.devices_)}"
             raise UnsupportedModeError(msg)
         desks.append(_Desk(regressor, X_test))
-    logits = _run(model, recorder.calls)
+    logits = run_calls(model, recorder.calls)
     return [desk.predict(logits, output_type=output_type, quantiles=quantiles) for desk in desks]
 
 
@@ -91,26 +89,10 @@ def _require_one_pass(patched: Patched, settings: dict[str, Any]) -> None:
     require_known(ENGINE)
 
 
-@dataclass(frozen=True, eq=False)
-class _Call:
-    """One member's table as an engine hands it to the model, and the surroundings of the call."""
-
-    x_RC: Tensor
-    y_N: Tensor
-    options: dict[str, Any]
-    autocast: torch.dtype | None
-
-    @property
-    def size(self) -> Size:
-        rows, columns = self.x_RC.shape
-        train = len(self.y_N)
-        return Size(train, rows - train, columns)
-
-
 class _Recorder(OClosedTabPFNV3):
     """Takes down what it is asked and answers with numbers of the calls: (M, B, 1)."""
 
-    calls: list[_Call]
+    calls: list[ModelCall]
 
     def forward(  # type: ignore[override]  # the engine at hand passes nothing else
         self, x: Tensor, y: Tensor, *, task_type: str | None = None, **options: Any
@@ -122,7 +104,7 @@ class _Recorder(OClosedTabPFNV3):
         first = len(self.calls)
         for element in range(batch):
             kept = {"performance_options": options["performance_options"], "task_type": task_type}
-            self.calls.append(_Call(x[:, element], y_NB[:, element], kept, autocast))
+            self.calls.append(ModelCall(x[:, element], y_NB[:, element], kept, autocast))
         numbers_B = torch.arange(first, first + batch, dtype=torch.float64, device=x.device)
         return numbers_B[None, :, None].expand(test, batch, 1)
 
@@ -163,46 +145,3 @@ class _Desk:
             raise _Noted
         for number, config in self.members:
             yield self.logits[number], config
-
-
-def _run(model: OClosedTabPFNV3, calls: Sequence[_Call]) -> list[Tensor]:
-    """Logits (M, n_out) of every call, from one forward pass per bucket or memory budget."""
-    logits: list[Tensor] = [torch.empty(0)] * len(calls)
-    budget = model.estimator_batch_budget
-    for size, members in plan_buckets([call.size for call in calls], v3_cost(model.config)):
-        rows, cells = size.rows, size.rows * size.columns
-        batch = max(1, min(budget.rows // rows, budget.cells // cells))
-        for start in range(0, len(members), batch):
-            part = members[start : start + batch]
-            out_MBL = _padded_pass(model, size, [calls[index] for index in part])
-            for position, index in enumerate(part):
-                logits[index] = out_MBL[: calls[index].size.test, position]
-    return logits
-
-
-def _padded_pass(model: OClosedTabPFNV3, size: Size, calls: Sequence[_Call]) -> Tensor:
-    """One forward pass (M, B, n_out) over tables padded to a common size."""
-    first = calls[0]
-    x_RBC = first.x_RC.new_full((size.rows, len(calls), size.columns), torch.nan)
-    y_NB = first.y_N.new_full((size.train, len(calls)), torch.nan)
-    masks = [
-        torch.zeros(len(calls), length, dtype=torch.bool)
-        for length in (size.train, size.test, size.columns)
-    ]
-    for position, call in enumerate(calls):
-        own = call.size
-        x_RBC[: own.train, position, : own.columns] = call.x_RC[: own.train]
-        after = size.train + own.test
-        x_RBC[size.train : after, position, : own.columns] = call.x_RC[own.train :]
-        y_NB[: own.train, position] = call.y_N
-        for mask, length in zip(masks, (own.train, own.test, own.columns), strict=True):
-            mask[position, :length] = True
-    padded = not all(mask.all() for mask in masks)
-    device = x_RBC.device.type
-    with (
-        declaring(Presence(*masks) if padded else None),
-        torch.autocast(device, dtype=first.autocast, enabled=first.autocast is not None),
-        torch.inference_mode(),
-    ):
-        out_MBL: Tensor = model(x_RBC, y_NB, **first.options)
-    return out_MBL

@@ -20,6 +20,8 @@ from experiments.cli.patch_command import patch
 from experiments.cli.pretrain_command import pretrain
 from experiments.cli.report_command import EXAMPLES as REPORT_EXAMPLES
 from experiments.cli.report_command import report
+from experiments.cli.tables_command import EXAMPLES as TABLES_EXAMPLES
+from experiments.cli.tables_command import bench_tables
 
 
 @app.callback()
@@ -37,3 +39,4 @@ app.command("bench", epilog=BENCH_EXAMPLES)(bench)
 app.command("report", epilog=REPORT_EXAMPLES)(report)
 app.command("ablate", epilog=ABLATE_EXAMPLES)(ablate)
 app.command("audit", epilog=AUDIT_EXAMPLES)(audit)
+app.command("bench-tables", epilog=TABLES_EXAMPLES)(bench_tables)

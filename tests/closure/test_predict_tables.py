@@ -59,7 +59,7 @@ def test_undeclared_padding_would_be_read(
     mini_closed: Patched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tasks = draw_tasks(4)
-    module = sys.modules["retrofit.predict_tables"]
+    module = sys.modules["retrofit.padded_passes"]
     monkeypatch.setattr(module, "declaring", lambda _: nullcontext())
     monkeypatch.setattr(module, "v3_cost", lambda _: Cost(lambda size: float(size.rows), 1e9))
     many = retrofit.predict_tables(mini_closed, tasks, **SETTINGS)

@@ -1,0 +1,51 @@
+"""``oretro bench-tables``: many tables in padded passes against one table after the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """Examples:
+
+  oretro bench-tables                              64 tables on the built-in host
+
+  oretro bench-tables my-v3.ckpt --tables 16 --members 1
+"""
+
+
+def bench_tables(
+    host: Annotated[str, typer.Argument(help="mini, an official name, or a path.")] = "mini",
+    tables: Annotated[int, typer.Option(min=1, help="Number of tables.")] = 64,
+    members: Annotated[
+        list[int] | None, typer.Option(help="Ensemble members; may be repeated. [1 and 8]")
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds.")] = 5,
+    threads: Annotated[int, typer.Option(min=0, help="Threads of torch; 0: as it is.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for tables.csv, .md and .json.")
+    ] = None,
+) -> None:
+    """Compare predict_tables with a loop over tables: the same predictions, and how much faster."""
+    import sys
+
+    import torch
+
+    import retrofit
+    from experiments.cli.output import print_table, say
+    from experiments.tables_bench import bench_tables as run_bench
+    from experiments.tables_bench import cells, write_tables_bench
+
+    if threads:
+        torch.set_num_threads(threads)
+    loaded = retrofit.load_host(host)
+    rows = run_bench(
+        loaded, tables=tables, members=tuple(members or (1, 8)), rounds=rounds, progress=say
+    )
+    print_table(f"{tables} tables on {host}, padded beside one by one", *cells(rows))
+    if out is not None:
+        built_in = loaded.sha256 == retrofit.describe_host("mini").sha256
+        command = ["oretro", *sys.argv[1:]]
+        for path in write_tables_bench(out, host, rows, command, built_in=built_in):
+            say(f"wrote {path}")
