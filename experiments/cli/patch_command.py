@@ -21,7 +21,7 @@ Examples:
 
 def patch(
     host: Annotated[str, typer.Argument(help="mini, an official name, or a path.")],
-    variant: Annotated[str, typer.Option(help="oa or full.")] = "full",
+    variant: Annotated[str, typer.Option(help="oa, full or closed.")] = "full",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the patched .safetensors file.")
     ] = None,
