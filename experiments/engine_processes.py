@@ -5,6 +5,7 @@ Each worker is a pool of its own, so that a death breaks that pool alone and its
 
 from __future__ import annotations
 
+import os
 import re
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.engine import Lost
 from experiments.errors import CaseTimeoutError, EngineError, WorkerDiedError
-from experiments.worker import ignore_interrupts, run_job
+from experiments.worker import follow_parent, run_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -70,7 +71,12 @@ def _start(setup: Setup, job: Job, pool: Any = None) -> _Slot:
 
     if pool is None:
         environment = {name: str(setup.threads) for name in _THREAD_VARIABLES}
-        pool = ProcessPoolExecutor(max_workers=1, initializer=ignore_interrupts, env=environment)
+        pool = ProcessPoolExecutor(
+            max_workers=1,
+            initializer=follow_parent,
+            initargs=(os.getpid(),),
+            env=environment,
+        )
     return _Slot(pool, job, pool.submit(run_job, setup, job))
 
 

@@ -10,6 +10,7 @@ import csv
 import hashlib
 import io
 import json
+import math
 import os
 import re
 import shutil
@@ -107,9 +108,14 @@ class ResultStore:
             self._records[(record.row.dataset, record.row.seed, record.row.variant)] = record
 
     def finished(self, key: ResultKey) -> bool:
-        """Whether a result under this very key is there and need not be computed again."""
+        """Whether a result under this very key is there and need not be computed again.
+
+        A row that failed, or that claims to be scored without a finite RMSE, is not finished.
+        """
         record = self._records.get(key.identity)
-        return record is not None and record.row.status != "failed"
+        if record is None or record.row.status == "failed":
+            return False
+        return record.row.status == "skipped" or math.isfinite(record.row.rmse)
 
     def add(self, key: ResultKey, row: schema.CaseRow, details: dict[str, Any]) -> None:
         """Write one result, then the table. After this returns a crash cannot lose it."""
@@ -134,7 +140,9 @@ class ResultStore:
         return sorted(self._records.values(), key=lambda record: schema.sort_key(record.row))
 
     def write_table(self) -> None:
-        """Rebuild the CSV from the records."""
+        """Rebuild the CSV from the records; without any, there is none."""
+        if not self._records:
+            return
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
         writer.writerow(schema.COLUMNS)

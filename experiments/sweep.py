@@ -117,6 +117,8 @@ def run_sweep(
                 report(Progress(done, total, result.row))
         finished = cases.records()
         with _disk_errors(folder):
+            for store in (cases, noise):
+                store.write_table()
             write_coverage(folder, finished)
             tables.write_tables(folder, margin_pct=config.equivalence_margin_pct)
             run_record.write(folder, run_record.end(record, finished))

@@ -8,9 +8,11 @@ from __future__ import annotations
 import faulthandler
 import hashlib
 import json
+import os
 import signal
 import socket
 import threading
+import time
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -75,6 +77,7 @@ class CaseOutcome:
 
 
 _STDERR = 2
+_PARENT_POLL_S = 0.5
 _loaded: dict[str, Subjects] = {}
 _loading = threading.Lock()
 
@@ -124,9 +127,16 @@ def require_equal(expected: Surroundings, outcome: CaseOutcome) -> None:
         )
 
 
-def ignore_interrupts() -> None:
-    """Leave Ctrl-C to the parent, which ends its workers."""
+def follow_parent(parent: int) -> None:
+    """Leave Ctrl-C to the parent process, which ends its workers, and do not outlive it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_PARENT_POLL_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _subjects(setup: Setup) -> Subjects:

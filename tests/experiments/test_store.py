@@ -245,9 +245,12 @@ def test_repeated_row_and_second_header_are_refused(tmp_path: Path) -> None:
     ResultStore(tmp_path, [KEY]).add(KEY, ROW, {})
     path = tmp_path / "cases.csv"
     header, line = path.read_text().splitlines()
-    path.write_text("\n".join((header, line, line)))
+    path.write_text("\n".join((header, line, line, "")))
     with pytest.raises(ResultsError, match="more than once"):
         read_cases(path)
     path.write_text("\n".join((header, line, header)))
-    with pytest.raises(ResultsError, match="a number cannot be read"):
+    with pytest.raises(ResultsError, match=r"line 3 is damaged: .*cut off"):
+        read_cases(path)
+    path.write_text("\n".join((header, line, header, "")))
+    with pytest.raises(ResultsError, match=r"line 3 is damaged: it is a second header.*remade"):
         read_cases(path)
