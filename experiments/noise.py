@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 REPEAT = "stock@repeat"
 """The same call twice: anything but zero means that the machine does not repeat itself."""
 OTHER_KERNELS = "stock@other-kernels"
-"""One thread, and matrix products without oneDNN: other kernels, another order of summation."""
+"""One thread, matrix products without oneDNN, frozen weights: other kernels, another order of
+summation. Patched models are frozen and stock's is not, and torch chooses kernels by that too."""
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from experiments.noise import REPEAT, RERUNS
 from experiments.predict import Prediction, predict, score
 from experiments.provenance import peak_rss_mb
 from experiments.schema import CaseRow
-from experiments.shared_fit import strict_model, with_model
+from experiments.shared_fit import strict_model, with_frozen_model, with_model
 from experiments.variant_name import is_noise
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
     from tabpfn import TabPFNRegressor
+    from torch import nn
 
     from experiments.cases import PlannedCase
     from experiments.config import SweepConfig
@@ -93,8 +94,7 @@ def run_case(
         elif name in RERUNS:
             work = partial(_rerun, name, fitted, parts)
         elif name in models:
-            regressor = with_model(fitted, models[name])
-            work = partial(_patched, config.timing_repeats, regressor, parts, subjects)
+            work = partial(_patched, config.timing_repeats, fitted, models[name], parts, subjects)
         else:
             work = partial(_timed, config.timing_repeats, fitted, parts)
         yield _guard(row, work, remark=planned.remark)
@@ -182,9 +182,11 @@ def _timed(
 
 
 def _patched(
-    repeats: int, regressor: TabPFNRegressor, parts: Parts, subjects: Subjects
+    repeats: int, fitted: TabPFNRegressor, model: nn.Module, parts: Parts, subjects: Subjects
 ) -> tuple[dict[str, Any], Details]:
     """As ``_timed``, with proof that the patch ran: stock's attention would leave no record."""
+    # Moves the model to its device, which may be full.
+    regressor = with_model(fitted, model)
     with subjects.record_kernels() as kernels:
         fields, details = _timed(repeats, regressor, parts)
     if not kernels and not regressor.is_constant_target_:
@@ -194,7 +196,8 @@ def _patched(
 
 def _rerun(name: str, fitted: TabPFNRegressor, parts: Parts) -> tuple[dict[str, Any], Details]:
     with RERUNS[name]():
-        return _scored([predict(fitted, parts.X_test, parts.y_test)], parts)
+        frozen = with_frozen_model(fitted)
+        return _scored([predict(frozen, parts.X_test, parts.y_test)], parts)
 
 
 def _scored(

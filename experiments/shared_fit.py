@@ -46,6 +46,20 @@ def with_model(fitted: TabPFNRegressor, model: nn.Module) -> TabPFNRegressor:
     return swapped
 
 
+def with_frozen_model(fitted: TabPFNRegressor) -> TabPFNRegressor:
+    """Return a regressor on a copy of the model of ``fitted`` whose weights cannot be trained.
+
+    torch chooses matrix kernels by that flag among others, so that it decides the last digits.
+
+    Raises:
+        UnsupportedTabPFNError: as ``with_model``.
+    """
+    if getattr(fitted, "is_constant_target_", False):
+        return fitted
+    _check(fitted)
+    return with_model(fitted, copy.deepcopy(fitted.models_[0]).requires_grad_(False))
+
+
 def strict_model(fitted: TabPFNRegressor) -> Any:
     """Return the regressor's own model, told to let NaN scores through.
 

@@ -7,6 +7,7 @@ does not depend on when a row was finished.
 from __future__ import annotations
 
 import csv
+import dataclasses
 import hashlib
 import io
 import json
@@ -21,6 +22,7 @@ from experiments import schema
 from experiments.atomic import write_atomic
 from experiments.errors import ResultsError
 from experiments.keys import ResultKey, differences
+from experiments.own_files import refuse_foreign_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,19 +30,6 @@ if TYPE_CHECKING:
 
 MIN_FREE_BYTES = 64 * 1024 * 1024
 _RECORD_VERSION = 1
-_OWN_FILES = (
-    "cases.csv",
-    "deltas.csv",
-    "noise.csv",
-    "summary.csv",
-    "summary.md",
-    "coverage.csv",
-    "presence_sweep.csv",
-    "baselines.csv",
-    "baselines.md",
-    "run.json",
-)
-_OWN_FOLDERS = ("cases", "noise")
 
 
 @dataclass(frozen=True)
@@ -58,10 +47,12 @@ def prepare_folder(folder: Path) -> None:
     """Create the folder and make sure that it can be written before anything is computed.
 
     Raises:
-        ResultsError: it is a file, not writable, or its disk is nearly full.
+        ResultsError: it is a file, not writable, holds somebody else's tables, or its disk is
+            nearly full.
     """
     probe = folder / f".oretro.probe.{os.getpid()}"
     try:
+        refuse_foreign_files(folder)
         (folder / "cases").mkdir(parents=True, exist_ok=True)
         probe.write_bytes(b"\0" * 4096)
         probe.unlink()
@@ -78,20 +69,20 @@ def prepare_folder(folder: Path) -> None:
         )
 
 
-def clear_folder(folder: Path) -> None:
-    """Remove what an earlier run wrote, and nothing else."""
-    for name in _OWN_FILES:
-        (folder / name).unlink(missing_ok=True)
-    for name in _OWN_FOLDERS:
-        for path in (folder / name).glob("*.json"):
-            path.unlink()
-
-
 class ResultStore:
     """Finished results of one run in one folder."""
 
-    def __init__(self, folder: Path, keys: Iterable[ResultKey], kind: str = "cases") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        keys: Iterable[ResultKey],
+        kind: str = "cases",
+        away: Iterable[ResultKey] = (),
+    ) -> None:
         """Open the store of ``kind`` (a subfolder) and read what is already finished.
+
+        ``away`` are keys of this run whose table cannot be had at the moment: their results are
+        kept, and its hashes are not compared.
 
         Raises:
             ResultsError: the folder holds results that are not among ``keys``, or a damaged one.
@@ -101,6 +92,7 @@ class ResultStore:
         self._table = folder / f"{kind}.csv"
         self._records_folder.mkdir(parents=True, exist_ok=True)
         self._keys = {key.identity: key for key in keys}
+        self._away = {key.identity: key for key in away}
         self._records: dict[tuple[str, int, str], Record] = {}
         for path in sorted(self._records_folder.glob("*.json")):
             record = _read_record(path)
@@ -154,6 +146,12 @@ class ResultStore:
         place = (record.row.dataset, record.row.seed, record.row.variant)
         label = f"{place[0]}, seed {place[1]}, {place[2]}"
         mine = self._keys.get(place)
+        if mine is None and place in self._away:
+            mine = dataclasses.replace(
+                self._away[place],
+                data_sha256=record.key["data_sha256"],
+                split_sha256=record.key["split_sha256"],
+            )
         if mine is None:
             reason = f"it holds a result for {label}, which is not part of this run"
         elif mine.digest != record.digest:
@@ -168,9 +166,12 @@ class ResultStore:
 
 
 def _file_name(key: ResultKey) -> str:
-    """Readable, free of characters that file systems refuse, distinct for distinct names."""
+    """Readable, free of characters that file systems refuse, distinct for distinct names.
+
+    Also where the disk does not tell capitals from small letters: a name with capitals is marked.
+    """
     readable = re.sub(r"[^A-Za-z0-9_.-]+", "_", key.dataset)[:60].strip(".") or "_"
-    if readable != key.dataset:
+    if readable != key.dataset or readable != readable.lower():
         raw = key.dataset.encode("utf-8", "surrogatepass")
         readable += "-" + hashlib.sha256(raw).hexdigest()[:8]
     return f"{readable}-{key.seed}-{key.variant}.json"
@@ -189,6 +190,6 @@ def _read_record(path: Path) -> Record:
         return Record(content["key"], content["digest"], row, content["details"])
     except (ValueError, KeyError, TypeError) as error:
         raise ResultsError(
-            f"{path}: damaged ({type(error).__name__}: {error}); delete this one file to have "
-            "its case computed again"
+            f"{path}: damaged, or not a record of oretro ({type(error).__name__}: {error}); delete "
+            "this one file to have its case computed again, or choose another --out if it is yours"
         ) from None

@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING
 
 from experiments import provenance, run_record, tables
 from experiments.baselines import BASELINE_SETTINGS, BASELINES
-from experiments.cases import PlannedCase, plan_cases
+from experiments.cases import Case, PlannedCase, enumerate_cases, plan_cases
 from experiments.engine import Engine, run_jobs
 from experiments.errors import InterruptedWriteError, ResultsError
 from experiments.keys import ResultKey
 from experiments.lock import folder_lock
 from experiments.noise import noise_names
+from experiments.own_files import clear_folder
 from experiments.scores import write_coverage
-from experiments.store import ResultStore, clear_folder, prepare_folder
+from experiments.store import ResultStore, prepare_folder
 from experiments.threads import pinned_threads
 from experiments.variant_name import is_noise
 from experiments.variants import load_subjects, variant_settings
 from experiments.worker import Job, Setup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from experiments.config import SweepConfig
@@ -101,7 +102,7 @@ def run_sweep(
             clear_folder(folder)
         versions = tuple(provenance.versions(provenance.KEY_PACKAGES).items())
         keys = _Keys(config, subjects.host.sha256, versions)
-        cases, noise = _open_stores(folder, planned, keys)
+        cases, noise = _open_stores(folder, planned, keys, missing)
         jobs = _remaining(config, planned, keys, cases, noise)
         total = sum(len(job.wanted) for job in jobs)
         record = run_record.begin(config, planned, subjects, command, started, engine)
@@ -142,16 +143,22 @@ class _Keys:
     versions: tuple[tuple[str, str], ...]
 
     def __call__(self, planned: PlannedCase, name: str) -> ResultKey:
+        return self.of_case(planned.case, name, planned.table.sha256, planned.split.sha256)
+
+    def of_case(
+        self, case: Case, name: str, data_sha256: str = "", split_sha256: str = ""
+    ) -> ResultKey:
+        """The key of a row; the hashes of a table that cannot be had are unknown."""
         import torch
 
         config = self.config
         hosted = name not in BASELINES
         known = BASELINE_SETTINGS.get(name)
         return ResultKey(
-            dataset=planned.case.dataset,
-            data_sha256=planned.table.sha256,
-            split_sha256=planned.split.sha256,
-            seed=planned.case.seed,
+            dataset=case.dataset,
+            data_sha256=data_sha256,
+            split_sha256=split_sha256,
+            seed=case.seed,
             variant=name,
             settings=variant_settings(config, name) if known is None else known,
             host_sha256=self.host_sha256 if hosted else "",
@@ -166,14 +173,24 @@ class _Keys:
 
 
 def _open_stores(
-    folder: Path, planned: Sequence[PlannedCase], keys: _Keys
+    folder: Path, planned: Sequence[PlannedCase], keys: _Keys, missing: Collection[str]
 ) -> tuple[ResultStore, ResultStore]:
-    """Open both stores. Baselines and noise rows of an earlier run are welcome if not asked for."""
+    """Open both stores.
+
+    Baselines and noise rows of an earlier run are welcome if not asked for, and so are rows of a
+    data set that is ``missing`` at the moment.
+    """
     all_noise = noise_names(keys.config.model_copy(update={"noise_floor": True}))
     all_cases = (*keys.config.variants, *BASELINES)
-    cases = ResultStore(folder, [keys(case, name) for case in planned for name in all_cases])
-    noise = ResultStore(
-        folder, [keys(case, name) for case in planned for name in all_noise], kind="noise"
+    away = [case for case in enumerate_cases(keys.config) if case.dataset in missing]
+    cases, noise = (
+        ResultStore(
+            folder,
+            [keys(case, name) for case in planned for name in names],
+            kind=kind,
+            away=[keys.of_case(case, name) for case in away for name in names],
+        )
+        for kind, names in (("cases", all_cases), ("noise", all_noise))
     )
     for record in (*cases.records(), *noise.records()):
         if record.row.suite != keys.config.suite:

@@ -24,10 +24,21 @@ from experiments.variants import PatchedVariant, Subjects
 class FakeModel:
     """Adds ``shift`` to every prediction; NaN shows as 0 unless its guard is taken off."""
 
-    def __init__(self, shift: float = 0.0, error: Exception | None = None) -> None:
+    def __init__(
+        self,
+        shift: float = 0.0,
+        error: Exception | None = None,
+        move_error: Exception | None = None,
+    ) -> None:
         self.shift = shift
         self.error = error
+        self.move_error = move_error
+        self.frozen = False
         self._nan_safe_output = True
+
+    def requires_grad_(self, wanted: bool) -> FakeModel:
+        self.frozen = not wanted
+        return self
 
     def output(self) -> float:
         if self.error is not None:
@@ -46,6 +57,9 @@ class FakeExecutor:
         self.model_caches = list(models)
 
     def _move_models_to_devices(self, devices: Any) -> None:
+        for model in self.model_caches:
+            if model.move_error is not None:
+                raise model.move_error
         self.devices = devices
 
 

@@ -14,7 +14,7 @@ import retrofit
 from experiments.errors import NonFinitePredictionError, UnsupportedTabPFNError
 from experiments.noise import other_kernels
 from experiments.predict import predict, score
-from experiments.shared_fit import strict_model, with_model
+from experiments.shared_fit import strict_model, with_frozen_model, with_model
 
 SETTINGS = {
     "n_estimators": 4,
@@ -152,6 +152,30 @@ def test_other_kernels_move_float32_by_rounding_and_are_put_back() -> None:
         # 257 products of size about 1, each rounded by at most 2^-24 of a running sum up to 16.
         assert torch.allclose(usual, a @ b, rtol=0, atol=257 * 2**-24 * 16)
     assert (torch.get_num_threads(), torch.backends.mkldnn.enabled) == (threads, onednn)
+
+
+def test_other_kernels_move_stock_by_rounding_and_by_more_than_nothing(tiny_host, parts) -> None:
+    X_train, y_train, X_test, y_test = parts
+    fitted = tiny_host.regressor(**SETTINGS).fit(X_train, y_train)
+    usual = predict(fitted, X_test, y_test)
+    with other_kernels():
+        moved = predict(with_frozen_model(fitted), X_test, y_test)
+    deviation = np.abs(moved.mean_N - usual.mean_N).max() / np.std(y_train)
+    # A dozen layers, each of which adds a few roundings of 2^-24 = 6e-8 to states of size 1.
+    assert 0 < deviation < 1e-5
+    assert equal(predict(fitted, X_test, y_test), usual)
+
+
+def test_frozen_copy_leaves_the_regressors_own_model_trainable(tiny_host, parts) -> None:
+    X_train, y_train, _, _ = parts
+    fitted = tiny_host.regressor(**SETTINGS).fit(X_train, y_train)
+    before = [p.requires_grad for p in fitted.models_[0].parameters()]
+    assert any(before)
+    frozen = with_frozen_model(fitted)
+    assert not any(p.requires_grad for p in frozen.models_[0].parameters())
+    assert [p.requires_grad for p in fitted.models_[0].parameters()] == before
+    constant = tiny_host.regressor(**SETTINGS).fit(X_train, np.full_like(y_train, 5.0))
+    assert with_frozen_model(constant) is constant
 
 
 def fail_under_other_kernels() -> None:

@@ -15,8 +15,9 @@ from experiments.atomic import write_atomic
 from experiments.errors import FolderInUseError, ResultsError
 from experiments.keys import ResultKey
 from experiments.lock import folder_lock
+from experiments.own_files import FIGURES, REPORT_FILES, TABLES, clear_folder
 from experiments.results import read_cases
-from experiments.store import ResultStore, clear_folder, prepare_folder
+from experiments.store import ResultStore, prepare_folder
 
 KEY = ResultKey(
     dataset="toy",
@@ -145,11 +146,12 @@ def test_any_name_makes_a_safe_file_and_comes_back(tmp_path: Path, name: str) ->
 
 
 def test_names_that_look_alike_on_disk_do_not_collide(tmp_path: Path) -> None:
-    keys = [key(dataset=name) for name in ("a b", "a/b", "a_b")]
+    keys = [key(dataset=name) for name in ("a b", "a/b", "a_b", "Wage", "wage", "WAGE")]
     store = ResultStore(tmp_path, keys)
     for item in keys:
         store.add(item, row(dataset=item.dataset), {})
-    assert len(list((tmp_path / "cases").iterdir())) == 3
+    # In small letters, as a disk sees them that does not tell capitals apart.
+    assert len({path.name.lower() for path in (tmp_path / "cases").iterdir()}) == 6
 
 
 @pytest.mark.parametrize("damage", ["", "{", '{"version": 1}', "[]"])
@@ -197,12 +199,74 @@ def test_nearly_full_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
         prepare_folder(tmp_path)
 
 
-def test_fresh_start_removes_results_and_keeps_everything_else(tmp_path: Path) -> None:
+OWN_RUN = '{"status": "running", "config": {"suite": "s"}, "versions": {"oretro": "0.1.0"}}'
+FOREIGN = {
+    "notes.txt": "mine",
+    "cases/patient.json": '{"name": "A. Patient"}',
+    "cases/list.json": "[1, 2]",
+    "cases/broken.json": "{",
+    "noise/level.json": '{"version": 1, "dB": 3}',
+    "figures/photo.png": "mine",
+}
+
+
+def write_files(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def files_of(folder: Path) -> dict[str, str]:
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in paths}
+
+
+def test_fresh_start_removes_what_oretro_wrote_and_nothing_else(tmp_path: Path) -> None:
     prepare_folder(tmp_path)
     ResultStore(tmp_path, [KEY]).add(KEY, ROW, {})
-    (tmp_path / "notes.txt").write_text("mine")
+    noise = key(variant="stock@repeat")
+    ResultStore(tmp_path, [noise], "noise").add(noise, row(variant="stock@repeat"), {})
+    named = [*TABLES, *REPORT_FILES, *(f"figures/{name}.svg" for name in FIGURES)]
+    write_files(tmp_path, {**dict.fromkeys(named, "old"), "run.json": OWN_RUN, **FOREIGN})
     clear_folder(tmp_path)
-    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["notes.txt"]
+    assert files_of(tmp_path) == FOREIGN
+
+
+def test_fresh_start_leaves_no_empty_folder_of_figures(tmp_path: Path) -> None:
+    write_files(tmp_path, {"run.json": OWN_RUN, "figures/tau.png": "old"})
+    clear_folder(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("record", [{}, {"run.json": '{"status": "running", "schema": 1}'}])
+def test_fresh_start_in_a_strangers_folder_removes_nothing(
+    tmp_path: Path, record: dict[str, str]
+) -> None:
+    theirs = {**dict.fromkeys(("baselines.csv", "summary.csv", "report.md"), "theirs"), **record}
+    write_files(tmp_path, {**theirs, **FOREIGN})
+    clear_folder(tmp_path)
+    assert files_of(tmp_path) == {**theirs, **FOREIGN}
+
+
+@pytest.mark.parametrize("name", ["summary.csv", "baselines.csv", "run.json"])
+def test_a_strangers_table_is_not_written_over(tmp_path: Path, name: str) -> None:
+    write_files(tmp_path, {name: "theirs"})
+    with pytest.raises(ResultsError, match=rf"{name} was not written by 'oretro eval'.*--out"):
+        prepare_folder(tmp_path)
+    assert files_of(tmp_path) == {name: "theirs"}
+    write_files(tmp_path, {"run.json": OWN_RUN})
+    prepare_folder(tmp_path)
+
+
+def test_a_damaged_run_record_beside_results_does_not_make_the_folder_foreign(
+    tmp_path: Path,
+) -> None:
+    ResultStore(tmp_path, [KEY]).add(KEY, ROW, {})
+    write_files(tmp_path, {"run.json": "{"})
+    prepare_folder(tmp_path)
+    clear_folder(tmp_path)
+    assert files_of(tmp_path) == {}
 
 
 def test_second_writer_is_refused_with_pid_and_machine(tmp_path: Path) -> None:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from fakes import FakeHost, FakeModel, count_none, subjects, toy_frame, toy_source
 
 from experiments.config import SweepConfig
 from experiments.data import registry
-from experiments.errors import DataError, InterruptedWriteError, ResultsError
+from experiments.errors import (
+    DataError,
+    DataUnavailableError,
+    InterruptedWriteError,
+    ResultsError,
+)
 from experiments.results import read_cases
 from experiments.schema import TIMING_COLUMNS, CaseRow
 from experiments.sweep import Progress, run_sweep
@@ -132,6 +139,17 @@ def test_failing_variant_is_recorded_and_the_others_go_on(
     assert "left, seed 1, oa: RuntimeError: bad kernel" in (tmp_path / "summary.md").read_text()
 
 
+def test_model_that_does_not_fit_on_its_device_fails_its_own_rows(
+    toy_config: SweepConfig, tmp_path: Path
+) -> None:
+    large = FakeModel(move_error=torch.OutOfMemoryError("no room on the device"))
+    outcome = sweep(toy_config, tmp_path, subjects(oa=large, full=FakeModel(0.1)))
+    found = rows(tmp_path)
+    assert outcome.failed == 4
+    assert found["right", 2, "oa"]["error"] == "OutOfMemoryError: no room on the device"
+    assert found["right", 2, "full"]["status"] == found["right", 2, "stock"]["status"] == "ok"
+
+
 def test_failed_rows_are_tried_again(toy_config: SweepConfig, tmp_path: Path) -> None:
     sweep(toy_config, tmp_path, subjects(oa=FakeModel(error=RuntimeError()), full=FakeModel(0.1)))
     mended = subjects(oa=FakeModel(0.01), full=FakeModel(0.1))
@@ -236,6 +254,20 @@ def test_noise_rows_stay_out_of_the_cases_and_state_the_floor(
     assert "Null radius, `oa`: median 0.2, largest 0.3" in text
 
 
+def test_noise_floor_covers_that_patched_models_are_frozen_and_stock_is_not(
+    toy_config: SweepConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def output(model: FakeModel) -> float:
+        return model.shift + 0.25 * model.frozen
+
+    monkeypatch.setattr(FakeModel, "output", output)
+    sweep(toy_config, tmp_path)
+    stock = rows(tmp_path)["left", 1, "stock"]["rmse"]
+    noise = rows(tmp_path, "noise.csv")
+    assert noise["left", 1, "stock@repeat"]["rmse"] == stock
+    assert noise["left", 1, "stock@other-kernels"]["rmse"] != stock
+
+
 def test_sweep_without_noise_floor_or_with_baselines(
     toy_config: SweepConfig, tmp_path: Path
 ) -> None:
@@ -291,6 +323,47 @@ def test_changed_table_under_the_same_name_is_refused(
     toy_tables["left"].loc[0, "x"] += 1e-9
     with pytest.raises(ResultsError, match="data_sha256"):
         sweep(toy_config, tmp_path)
+
+
+def away(name: str, tables: dict[str, pd.DataFrame], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let one table be unavailable, as a data set on a server can be."""
+    source = toy_source(**tables)
+
+    def load(wanted: str, settings: object) -> object:
+        if wanted == name:
+            raise DataUnavailableError(f"{name}: the server does not answer")
+        return source.load(wanted, settings)
+
+    monkeypatch.setattr(registry, "SOURCES", {"toy": replace(source, load=load)})
+
+
+def test_data_set_that_is_away_for_a_moment_keeps_its_rows(
+    toy_config: SweepConfig,
+    tmp_path: Path,
+    toy_tables: dict[str, pd.DataFrame],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sweep(toy_config, tmp_path)
+    before = (tmp_path / "cases.csv").read_bytes()
+    with monkeypatch.context() as patch:
+        away("right", toy_tables, patch)
+        outcome = sweep(toy_config, tmp_path)
+        assert [name for name, _ in outcome.missing] == ["right"]
+        assert (outcome.computed, (tmp_path / "cases.csv").read_bytes()) == (0, before)
+        # The twin: rows made under other conditions, or of a seed that is not asked for, are not.
+        with pytest.raises(ResultsError, match="right, seed 1, .*other conditions.*0.9"):
+            drop_rows_of(tmp_path, "left")
+            sweep(toy_config.model_copy(update={"target_presence": 0.9}), tmp_path)
+        with pytest.raises(ResultsError, match="right, seed 2, .*not part of this run"):
+            sweep(toy_config.model_copy(update={"seeds": (1,)}), tmp_path)
+    assert sweep(toy_config, tmp_path).computed == 10
+    assert len(read_cases(tmp_path / "cases.csv")) == 12
+
+
+def drop_rows_of(folder: Path, dataset: str) -> None:
+    for kind in ("cases", "noise"):
+        for path in (folder / kind).glob(f"{dataset}-*.json"):
+            path.unlink()
 
 
 def test_unknown_data_set_stops_before_the_host_is_loaded(
