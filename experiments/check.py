@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pandas as pd
 
 from experiments import markdown, provenance
 from experiments.atomic import write_atomic
+from experiments.attention_memory import (
+    BOUND,
+    HEADS,
+    RECEIVERS,
+    SOURCES,
+    WIDTH,
+    MemoryFigure,
+    measure_memory,
+)
 from experiments.errors import ConfigError, ResultsError
 
 if TYPE_CHECKING:
@@ -30,6 +39,8 @@ class CheckConfig:
     dtypes: tuple[Dtype, ...] = DTYPES
     device: Device = "cpu"
     seed: int = 0
+    memory: bool = False
+    """Whether to measure the peak memory of one long attention as well."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +52,19 @@ class CheckResult:
     """``COLUMNS``, one row per figure; ``status`` is PASS or FAIL."""
     unavailable: dict[str, str]
     """Reason by ``dtype kernel``."""
+    memory: list[MemoryFigure] = field(default_factory=list)
+    """Peak memory of one long attention, where it was asked for."""
 
     @property
     def failed(self) -> pd.DataFrame:
         """The rows that broke their bound."""
         failed: pd.DataFrame = self.figures[self.figures["status"] != "PASS"]
         return failed
+
+    @property
+    def ok(self) -> bool:
+        """Whether every bound was kept."""
+        return self.failed.empty and not any(_memory_status(x) == "FAIL" for x in self.memory)
 
 
 def run_check(config: CheckConfig, report: Callable[[str], None] = lambda _: None) -> CheckResult:
@@ -84,7 +102,11 @@ def run_check(config: CheckConfig, report: Callable[[str], None] = lambda _: Non
                         "status": "PASS" if figure.holds else "FAIL",
                     }
                 )
-    return CheckResult(config, pd.DataFrame(rows, columns=list(COLUMNS)), missing)
+    memory: list[MemoryFigure] = []
+    if config.memory:
+        report("peak memory of one long attention")
+        memory = measure_memory()
+    return CheckResult(config, pd.DataFrame(rows, columns=list(COLUMNS)), missing, memory)
 
 
 def law_rows(figures: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -109,6 +131,20 @@ def figure_rows(figures: Iterable[Any]) -> tuple[tuple[str, ...], list[tuple[str
     return header, rows
 
 
+def memory_rows(figures: list[MemoryFigure]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Header and rows of the memory figures."""
+    rows: list[tuple[str, ...]] = [
+        (x.run, x.kernel, f"{x.peak_mib:.1f}", f"{x.ratio:.3f}", _memory_status(x)) for x in figures
+    ]
+    return ("run", "kernel", "peak MiB", "ratio to torch", "status"), rows
+
+
+def _memory_status(figure: MemoryFigure) -> str:
+    if figure.bound is None:
+        return "no bound"
+    return "PASS" if figure.ratio <= figure.bound else "FAIL"
+
+
 def write_check(result: CheckResult, folder: Path, command: Sequence[str]) -> list[Path]:
     """Write ``contracts_DEVICE.{csv,md,json}`` and return their paths.
 
@@ -126,6 +162,7 @@ def write_check(result: CheckResult, folder: Path, command: Sequence[str]) -> li
         "seed": result.config.seed,
         "figures": len(result.figures),
         "failed": len(result.failed),
+        "memory": [asdict(figure) for figure in result.memory],
         "unavailable": result.unavailable,
         "code": provenance.git_state(),
         "versions": provenance.versions(),
@@ -161,6 +198,13 @@ def page(result: CheckResult) -> str:
     if result.unavailable:
         lines = [f"- {name}: {reason}" for name, reason in result.unavailable.items()]
         parts.append("Kernels that do not exist here:\n\n" + "\n".join(lines))
+    if result.memory:
+        parts.append(
+            f"## Peak memory\n\nFloat32, {RECEIVERS} receivers, {SOURCES} sources, {HEADS} heads "
+            f"of {WIDTH}; at most {BOUND:g} times torch's fused attention, except where absent "
+            "tokens hold NaN: then keys and values are copied.\n\n"
+            f"{markdown.table(*memory_rows(result.memory))}"
+        )
     by_dtype = result.figures.groupby("dtype", sort=False)
     parts += [f"## {name}\n\n{markdown.table(*law_rows(rows))}" for name, rows in by_dtype]
     for (dtype, kernel), rows in result.figures.groupby(["dtype", "kernel"], sort=False):

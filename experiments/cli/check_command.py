@@ -16,7 +16,7 @@ Examples:
 
   oretro check --dtype float32 --device cuda   one dtype on a GPU
 
-  oretro check --out results/contracts         CSV, markdown and run record as well
+  oretro check --memory --out results/contracts    what the project publishes
 """
 
 
@@ -43,6 +43,9 @@ def check(
     ] = None,
     device: Annotated[Device, typer.Option(help="Where to run.")] = Device.cpu,
     seed: Annotated[int, typer.Option(help="Seed of the inputs.")] = 0,
+    memory: Annotated[
+        bool, typer.Option("--memory", help="Measure one long attention's peak memory too; Linux.")
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="Folder for CSV, markdown, record; none by default."),
@@ -53,23 +56,33 @@ def check(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No remarks on stderr.")] = False,
 ) -> None:
     """Measure presence, OAttention and O-Closure against their bounds; exit 1 if one is broken."""
-    from experiments.check import DTYPES, CheckConfig, figure_rows, law_rows, run_check, write_check
+    from experiments.check import (
+        DTYPES,
+        CheckConfig,
+        figure_rows,
+        law_rows,
+        memory_rows,
+        run_check,
+        write_check,
+    )
     from experiments.cli.output import print_json, print_table, say
 
     names = {item.value for item in dtype or []}
     dtypes = tuple(name for name in DTYPES if not names or name in names)
-    config = CheckConfig(dtypes, device.value, seed)
+    config = CheckConfig(dtypes, device.value, seed, memory)
     result = run_check(config, report=(lambda _: None) if quiet else say)
     if as_json:
-        print_json(result.figures.to_dict("records"))
+        print_json({"figures": result.figures.to_dict("records"), "memory": result.memory})
     else:
         for name, figures in result.figures.groupby("dtype", sort=False):
             print_table(f"{name}: worst L-inf (ulp)", *law_rows(figures))
         if len(result.failed):
             print_table("beyond their bound", *figure_rows(result.failed.itertuples(index=False)))
+        if result.memory:
+            print_table("peak memory", *memory_rows(result.memory))
     if out is not None:
         written = write_check(result, out, ["oretro", *sys.argv[1:]])
         say("written: " + ", ".join(str(path) for path in written))
     say(f"{len(result.figures)} figures, {len(result.failed)} beyond their bound")
-    if len(result.failed):
+    if not result.ok:
         raise typer.Exit(1)
