@@ -70,7 +70,7 @@ def change_rows(variants: Sequence[VariantSummary]) -> tuple[Cells, Rows]:
             item.variant,
             str(item.cases),
             percent(item.mean_pct),
-            f"{percent(item.ci_low_pct)} to {percent(item.ci_high_pct)}",
+            interval(item.ci_low_pct, item.ci_high_pct),
             percent(item.median_pct),
             percent(item.largest_pct, signed=False),
             f"{item.wins} / {item.ties} / {item.losses}",
@@ -160,7 +160,7 @@ def presence_rows(points: Sequence[PresencePoint]) -> tuple[Cells, Rows]:
             point.variant,
             f"{point.target_presence:g}",
             percent(point.mean_pct),
-            f"{percent(point.ci_low_pct)} to {percent(point.ci_high_pct)}",
+            interval(point.ci_low_pct, point.ci_high_pct),
             percent(point.largest_pct, signed=False),
             number(point.null_radius_median, "{:.3g}"),
             number(point.null_radius_max, "{:.3g}"),
@@ -244,6 +244,11 @@ def percent(value: float, *, signed: bool = True) -> str:
         return "0 %"
     text = f"{value:+.4f}" if abs(value) >= 1e-3 else f"{value:+.1e}"
     return f"{text if signed else text.lstrip('+')} %"
+
+
+def interval(low: float, high: float) -> str:
+    """Two changes in percent, a dash where there is no interval."""
+    return _NONE if math.isnan(low) else f"{percent(low)} to {percent(high)}"
 
 
 def number(value: float, form: str) -> str:

@@ -79,7 +79,7 @@ def _card(item: VariantSummary) -> dict[str, Any]:
         "name": f"{item.variant}: mean RMSE change",
         "mean": percent(item.mean_pct),
         "facts": [
-            ("95 % interval", f"{percent(item.ci_low_pct)} to {percent(item.ci_high_pct)}"),
+            ("95 % interval", markdown.interval(item.ci_low_pct, item.ci_high_pct)),
             ("wins / ties / losses", f"{item.wins} / {item.ties} / {item.losses}"),
             ("largest change", percent(item.largest_pct, signed=False)),
             ("complete pairs", f"{item.cases} of {item.cases + item.left_out}"),

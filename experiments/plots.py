@@ -14,6 +14,7 @@ from experiments.plot_style import (
     GRID,
     INK,
     MUTED,
+    SURFACE,
     Picture,
     colour,
     label,
@@ -205,7 +206,12 @@ def _presence(summary: Summary) -> Figure:
     grouped = presence_sweep.by_variant(presence_sweep.presence_points(summary))
     for name, points in grouped.items():
         gap = [1.0 - point.target_presence for point in points]
-        style: dict[str, Any] = {"color": colour(name), "marker": marker(name), "markersize": 5}
+        style: dict[str, Any] = {
+            "color": colour(name),
+            "marker": marker(name),
+            "markersize": 5,
+            "markerfacecolor": SURFACE,
+        }
         mean = [point.mean_pct for point in points]
         low = [point.mean_pct - point.ci_low_pct for point in points]
         high = [point.ci_high_pct - point.mean_pct for point in points]
@@ -213,7 +219,7 @@ def _presence(summary: Summary) -> Figure:
         median = [point.null_radius_median for point in points]
         largest = [point.null_radius_max for point in points]
         right.plot(gap, median, linewidth=1.4, **style)
-        right.plot(gap, largest, linewidth=1.1, linestyle=(0, (4, 3)), **style)
+        right.plot(gap, largest, linewidth=1.1, linestyle=(0, (4, 3)), color=colour(name))
     noise = max((floor.largest_pct for floor in summary.noise), default=math.nan)
     if not math.isnan(noise):
         left.axhspan(-noise, noise, facecolor=BAND, edgecolor=BAND, linewidth=1.2)

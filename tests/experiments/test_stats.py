@@ -109,6 +109,25 @@ def test_signed_rank_p_equals_the_count_over_all_sign_patterns() -> None:
     assert stats.wilcoxon(values)[0] == pytest.approx(2 * tail, rel=1e-12)
 
 
+@pytest.mark.parametrize("size", [4, 9, 12])
+def test_signed_rank_p_with_ties_equals_the_count_over_all_sign_patterns(size: int) -> None:
+    values = np.round(np.random.default_rng(size).normal(0.3, 1.0, size), 0)
+    values[values == 0] = 1.0
+    sizes = np.abs(values)
+    ranks = np.array([(sizes < s).sum() + ((sizes == s).sum() + 1) / 2 for s in sizes])
+    assert np.unique(sizes).size < size
+    signs = (np.arange(2**size)[:, None] >> np.arange(size)) & 1
+    sums = signs @ ranks
+    observed = ranks[values > 0].sum()
+    tail = min((sums >= observed).mean(), (sums <= observed).mean())
+    assert stats.wilcoxon(values)[0] == pytest.approx(min(1.0, 2 * tail), rel=1e-9)
+
+
+def test_many_values_have_a_p_and_a_smaller_attainable_one() -> None:
+    p, smallest = stats.wilcoxon(np.linspace(-0.2, 1.0, 60))
+    assert 0 < smallest < p < 0.01
+
+
 def test_no_test_without_any_change() -> None:
     assert all(math.isnan(value) for value in stats.wilcoxon(np.zeros(6)))
 
@@ -153,3 +172,28 @@ def test_geometric_mean_ratio_weighs_data_sets_equally() -> None:
     assert by_dataset == pytest.approx({"a": 1.0, "b": 0.25})
     assert overall == pytest.approx(0.5)
     assert stats.geometric_mean_ratio(cases(*rows), "knn")[0] == {}
+
+
+def test_other_scores_are_paired_and_left_out_where_one_is_missing() -> None:
+    from experiments.scores import score_changes
+
+    rows = cases(("a", 1, "stock", 2.0), ("a", 1, "oa", 2.0), ("b", 1, "stock", 9.0))
+    rows = rows.assign(mae=[1.0, 1.1, 5.0], r2=[0.8, 0.7, -3.0], nll=[2.0, 2.5, 9.0])
+    coverage = rows[["suite", "dataset", "seed", "variant"]].assign(coverage80=[0.82, 0.78, 0.1])
+    (change,) = score_changes(rows, coverage, ["oa"])
+    assert change.cases == 1
+    assert change.mae_pct == pytest.approx(10.0)
+    assert (change.r2_stock, change.r2_change) == pytest.approx((0.8, -0.1))
+    assert change.nll_change == pytest.approx(0.5)
+    assert (change.coverage_stock, change.coverage_variant) == pytest.approx((0.82, 0.78))
+
+
+def test_undefined_scores_stay_undefined() -> None:
+    from experiments.scores import score_changes
+
+    rows = cases(("a", 1, "stock", 2.0), ("a", 1, "oa", 2.0))
+    rows = rows.assign(mae=1.0, r2=np.nan, nll=np.nan)
+    empty = rows.iloc[:0][["suite", "dataset", "seed", "variant"]].assign(coverage80=[])
+    (change,) = score_changes(rows, empty, ["oa"])
+    assert change.mae_pct == 0.0
+    assert all(math.isnan(v) for v in (change.r2_change, change.nll_change, change.coverage_stock))
