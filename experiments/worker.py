@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from experiments import provenance
+from experiments.device import device_model
 from experiments.errors import EngineError
 from experiments.run_case import Result, run_case
 from experiments.threads import pinned_threads
@@ -63,6 +64,8 @@ class Surroundings:
     patches_sha256: str
     """Hash of every variant's patch report: tau per stream among others."""
     cpu: str
+    device: str
+    """The device's model; CUDA devices by the name of the GPU."""
     versions: tuple[tuple[str, str], ...]
     code_sha256: str
 
@@ -91,11 +94,11 @@ def run_job(setup: Setup, job: Job) -> CaseOutcome:
     subjects = _subjects(setup)
     with pinned_threads(setup.threads), _watchdog(setup.case_timeout_s):
         results = tuple(run_case(setup.config, job.planned, subjects, job.wanted))
-    return CaseOutcome(surroundings(subjects), socket.gethostname(), results)
+    return CaseOutcome(surroundings(setup.config, subjects), socket.gethostname(), results)
 
 
-def surroundings(subjects: Subjects) -> Surroundings:
-    """Describe this process and what it has loaded."""
+def surroundings(config: SweepConfig, subjects: Subjects) -> Surroundings:
+    """Describe this process, its device and what it has loaded."""
     import torch
 
     reports = {patched.name: dict(patched.report) for patched in subjects.patched}
@@ -106,6 +109,7 @@ def surroundings(subjects: Subjects) -> Surroundings:
         host_sha256=subjects.host.sha256,
         patches_sha256=hashlib.sha256(text.encode()).hexdigest(),
         cpu=torch.backends.cpu.get_cpu_capability(),
+        device=device_model(config.device),
         versions=tuple(provenance.versions(provenance.KEY_PACKAGES).items()),
         code_sha256=provenance.code_sha256(),
     )

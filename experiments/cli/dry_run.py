@@ -18,12 +18,15 @@ def show_plan(config: SweepConfig, *, as_json: bool) -> None:
     """Print the cases of a sweep, and the sites that each variant would change.
 
     Raises:
+        ConfigError: there is no such device here.
         RetrofitError: the host could not be patched.
     """
     import retrofit
     from experiments.cases import plan_cases
+    from experiments.device import resolve_device
     from experiments.sweep import row_names
 
+    config = config.model_copy(update={"device": resolve_device(config.device)})
     cases = plan_cases(config)
     names = row_names(config)
     host = retrofit.describe_host(config.host)

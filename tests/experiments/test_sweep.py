@@ -15,6 +15,7 @@ from fakes import FakeHost, FakeModel, count_none, subjects, toy_frame, toy_sour
 from experiments.config import SweepConfig
 from experiments.data import registry
 from experiments.errors import (
+    ConfigError,
     DataError,
     DataUnavailableError,
     InterruptedWriteError,
@@ -351,10 +352,10 @@ def test_data_set_that_is_away_for_a_moment_keeps_its_rows(
         assert [name for name, _ in outcome.missing] == ["right"]
         assert (outcome.computed, (tmp_path / "cases.csv").read_bytes()) == (0, before)
         # The twin: rows made under other conditions, or of a seed that is not asked for, are not.
-        with pytest.raises(ResultsError, match="right, seed 1, .*other conditions.*0.9"):
-            drop_rows_of(tmp_path, "left")
+        drop_rows_of(tmp_path, "left")
+        with pytest.raises(ResultsError, match=r"right, seed 1, .*other conditions.*0\.9"):
             sweep(toy_config.model_copy(update={"target_presence": 0.9}), tmp_path)
-        with pytest.raises(ResultsError, match="right, seed 2, .*not part of this run"):
+        with pytest.raises(ResultsError, match=r"right, seed 2, .*not part of this run"):
             sweep(toy_config.model_copy(update={"seeds": (1,)}), tmp_path)
     assert sweep(toy_config, tmp_path).computed == 10
     assert len(read_cases(tmp_path / "cases.csv")) == 12
@@ -417,3 +418,28 @@ def test_stock_is_warm_and_the_first_variant_changes_with_the_seed(
     ]
     assert len(set(firsts)) == 2
     assert {row.variant for row in order[3:5]} == {"stock@repeat", "stock@other-kernels"}
+
+
+def test_misspelt_device_stops_before_anything_is_touched(
+    toy_config: SweepConfig, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match="device: 'cdua' is none"):
+        sweep(toy_config.model_copy(update={"device": "cdua"}), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_automatic_device_is_settled_and_recorded(
+    toy_config: SweepConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda *_: "Model A")
+    host = FakeHost()
+    auto = toy_config.model_copy(update={"device": "auto"})
+    sweep(auto, tmp_path, subjects(host))
+    assert {regressor.settings["device"] for regressor in host.made} == {"cuda:0"}
+    assert json.loads((tmp_path / "run.json").read_text())["device"] == "cuda Model A"
+    # Other kernels exist on a CPU alone.
+    assert set(read_cases(tmp_path / "noise.csv")["variant"]) == {"stock@repeat"}
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda *_: "Model B")
+    with pytest.raises(ResultsError, match="device: cuda Model A -> cuda Model B"):
+        sweep(auto, tmp_path)
