@@ -72,7 +72,7 @@ class SweepConfig(BaseModel):
     """Train on that many rows at most, drawn with the case's seed, the same for all variants."""
     n_estimators: int = Field(default=8, ge=1)
     device: str = "cpu"
-    """``cpu``, ``cuda``, ``cuda:N``, ``mps``, or ``auto``, which is settled before the first case."""
+    """``cpu``, ``cuda``, ``cuda:N``, ``mps``, or ``auto``; settled before the first case."""
     threads: int | None = Field(default=None, ge=1)
     """Threads of torch; None leaves torch's own choice."""
     target_presence: float = Field(default=0.999, gt=0, lt=1)

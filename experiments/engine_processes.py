@@ -52,7 +52,7 @@ def run_in_processes(
         while slots:
             wait([slot.future for slot in slots], return_when=FIRST_COMPLETED)
             for slot in [slot for slot in slots if slot.future.done()]:
-                slots.remove(slot)
+                # Listed until its successor is, so that an error ends this worker as well.
                 finished = _finish(slot, setup.case_timeout_s)
                 if waiting:
                     job = waiting.popleft()
@@ -60,6 +60,7 @@ def run_in_processes(
                     slots.append(_start(setup, job, pool))
                 else:
                     slot.pool.shutdown(wait=False)
+                slots.remove(slot)
                 yield finished
     finally:
         for slot in slots:

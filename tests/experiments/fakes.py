@@ -8,11 +8,13 @@ import time
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from threadpoolctl import threadpool_info
 
 from experiments.config import SweepConfig
 from experiments.data import make_table
@@ -154,10 +156,27 @@ def load_other_fakes_in_workers(config: SweepConfig, parent: int) -> Subjects:
     return load_fakes(config, sha256=("f" if os.getpid() == parent else "e") * 64)
 
 
-def load_nothing_in_workers(config: SweepConfig, parent: int) -> Subjects:
+def load_nothing_in_workers(config: SweepConfig, parent: int, tell: Path) -> Subjects:
     if os.getpid() != parent:
+        tell.write_text(str(os.getpid()))
         raise FileNotFoundError("host.ckpt")
     return load_fakes(config)
+
+
+@dataclass
+class ThreadCountingHost(FakeHost):
+    """Fails with the numbers of threads that a fit would have had: errors come back from workers"""
+
+    parent: int = 0
+
+    def regressor(self, **settings: Any) -> FakeRegressor:
+        blas = {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+        place = "here" if os.getpid() == self.parent else "in a worker"
+        raise RuntimeError(f"torch {torch.get_num_threads()}, BLAS {sorted(blas)}, {place}")
+
+
+def load_thread_counters(config: SweepConfig, parent: int) -> Subjects:
+    return subjects(ThreadCountingHost(parent=parent))
 
 
 def report(name: str) -> dict[str, Any]:

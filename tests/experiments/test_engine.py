@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
 import pandas as pd
@@ -14,6 +15,7 @@ from fakes import (
     load_fakes,
     load_nothing_in_workers,
     load_other_fakes_in_workers,
+    load_thread_counters,
     toy_frame,
     toy_source,
 )
@@ -108,10 +110,27 @@ def test_worker_with_another_host_is_refused(config: SweepConfig, tmp_path: Path
     assert not (tmp_path / "cases.csv").exists()
 
 
-def test_worker_that_cannot_load_the_host_says_so(config: SweepConfig, tmp_path: Path) -> None:
-    load = functools.partial(load_nothing_in_workers, parent=os.getpid())
-    with pytest.raises(EngineError, match=r"cannot load the host: FileNotFoundError: host\.ckpt"):
+def test_worker_that_cannot_load_the_host_says_so_and_is_ended(
+    config: SweepConfig, tmp_path: Path
+) -> None:
+    tell = tmp_path / "pid"
+    load = functools.partial(load_nothing_in_workers, parent=os.getpid(), tell=tell)
+    with pytest.raises(EngineError) as caught:
         run_sweep(harmless(config), tmp_path, load=load, engine=Engine(case_timeout_s=99.0))
+    assert "cannot load the host: FileNotFoundError: host.ckpt" in str(caught.value)
+    # The error is still held here: a worker that were only forgotten would live as long as it.
+    assert not is_alive(int(tell.read_text()))
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process is still there after a moment."""
+    for _ in range(50):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        time.sleep(0.1)
+    return True
 
 
 @pytest.mark.parametrize(
@@ -161,22 +180,28 @@ def test_scheduler_that_does_not_answer_is_named(
         sweep(harmless(config), tmp_path, Engine(dask="tcp://127.0.0.1:9"))
 
 
-def test_threads_are_pinned_in_every_engine_and_given_back(
-    config: SweepConfig, tmp_path: Path
+@pytest.mark.parametrize("engine", [Engine(), Engine(case_timeout_s=99.0), Engine(dask="local")])
+def test_threads_are_pinned_where_a_case_runs_and_given_back(
+    config: SweepConfig, tmp_path: Path, engine: Engine
 ) -> None:
     import torch
 
+    if engine.kind == "dask":
+        pytest.importorskip("distributed")
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
-        seen: list[int] = []
+        one = config.model_copy(update={"datasets": ("left",), "threads": 2, "noise_floor": False})
+        told: list[str] = []
         run_sweep(
-            harmless(config),
+            one,
             tmp_path,
-            load=load_fakes,
-            report=lambda _: seen.append(torch.get_num_threads()),
+            load=functools.partial(load_thread_counters, parent=os.getpid()),
+            engine=engine,
+            report=lambda progress: told.append(progress.row.error),
         )
-        assert set(seen) == {1}
+        place = "here" if engine.kind == "serial" else "in a worker"
+        assert told == [f"RuntimeError: torch 2, BLAS [2], {place}"] * 3
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
