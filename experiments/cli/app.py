@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
@@ -35,10 +36,22 @@ def _expected_errors() -> tuple[type[Exception], ...]:
     return tuple(expected)
 
 
+def _abandon_output() -> None:
+    """Let Python's own flush at the end write into nothing: it would fail once more."""
+    with open(os.devnull, "w") as nothing:  # noqa: PTH123  (a descriptor is what is wanted)
+        os.dup2(nothing.fileno(), sys.__stdout__.fileno() if sys.__stdout__ else 1)
+
+
 def main() -> None:
     """Run the command line and exit with the status that the module docstring defines."""
     try:
         status = app(standalone_mode=False)
+        sys.stdout.flush()
+    except OSError as error:
+        # Such as a full disk behind a redirected output, or a pipe whose reader has gone.
+        _abandon_output()
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(1)
     except KeyboardInterrupt:
         typer.echo("interrupted", err=True)
         sys.exit(130)

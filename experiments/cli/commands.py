@@ -12,11 +12,13 @@ from experiments.cli.bench_command import bench
 from experiments.cli.check_command import EXAMPLES as CHECK_EXAMPLES
 from experiments.cli.check_command import check
 from experiments.cli.data_command import data
+from experiments.cli.doctor_command import EXAMPLES as DOCTOR_EXAMPLES
 from experiments.cli.doctor_command import doctor
 from experiments.cli.eval_command import EXAMPLES as EVAL_EXAMPLES
 from experiments.cli.eval_command import evaluate
 from experiments.cli.patch_command import EXAMPLES as PATCH_EXAMPLES
 from experiments.cli.patch_command import patch
+from experiments.cli.pretrain_command import EXAMPLES as PRETRAIN_EXAMPLES
 from experiments.cli.pretrain_command import pretrain
 from experiments.cli.report_command import EXAMPLES as REPORT_EXAMPLES
 from experiments.cli.report_command import report
@@ -32,8 +34,8 @@ def _root() -> None:
 app.command("patch", epilog=PATCH_EXAMPLES)(patch)
 app.command("eval", epilog=EVAL_EXAMPLES)(evaluate)
 app.add_typer(data, name="data")
-app.command("doctor")(doctor)
-app.command("pretrain")(pretrain)
+app.command("doctor", epilog=DOCTOR_EXAMPLES)(doctor)
+app.command("pretrain", epilog=PRETRAIN_EXAMPLES)(pretrain)
 app.command("check", epilog=CHECK_EXAMPLES)(check)
 app.command("bench", epilog=BENCH_EXAMPLES)(bench)
 app.command("report", epilog=REPORT_EXAMPLES)(report)

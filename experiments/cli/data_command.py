@@ -7,7 +7,13 @@ from typing import Annotated
 
 import typer
 
-data = typer.Typer(no_args_is_help=True, help="List, inspect and fetch data sets.")
+EXAMPLES = """\b
+Examples:
+  oretro data list
+  oretro data show ames
+  oretro data fetch openml18 --cache DIR
+"""
+data = typer.Typer(no_args_is_help=True, help="List, inspect and fetch data sets.", epilog=EXAMPLES)
 
 _JSON = typer.Option("--json", help="Print JSON on stdout and nothing else there.")
 _CACHE = typer.Option(help="OpenML cache folder. [the client's own]")

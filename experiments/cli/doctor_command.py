@@ -6,6 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
+EXAMPLES = """\b
+Examples:
+  oretro doctor                versions, devices, kernels, hosts, data, caches
+  oretro doctor --json         the same, to attach to a report of a problem
+"""
+
 
 def doctor(
     as_json: Annotated[

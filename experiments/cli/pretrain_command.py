@@ -10,6 +10,13 @@ import typer
 if TYPE_CHECKING:
     from experiments.pretrain.checkpoint import Checkpoint
 
+EXAMPLES = """\b
+Examples:
+  oretro pretrain configs/mini_host.yaml --dry-run
+  oretro pretrain configs/mini_host.yaml --out runs/host
+  oretro pretrain configs/mini_host.yaml --out runs/host --export mini-v3.safetensors
+"""
+
 
 def pretrain(
     config: Annotated[Path, typer.Argument(help="YAML file of the run.", show_default=False)],

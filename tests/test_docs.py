@@ -1,0 +1,127 @@
+"""Every command of the documentation is run, as it stands there, in a folder of its own."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments.cli import main
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+HOST = ROOT / "retrofit" / "assets" / "mini-host-v3-regressor.safetensors"
+NOT_RUN = {
+    "oretro eval": "18 cases take minutes; its --dry-run is run, and so are sweeps in other tests",
+    "oretro --install-completion": "it edits the shell's start files; completion itself is run",
+}
+NEEDS_A_FETCH = re.compile(r"openml18 .*--cache openml-cache")
+OTHER_PROGRAMS = {
+    "python3 -m venv .venv",
+    "source .venv/bin/activate",
+    "dask scheduler --port 8786",
+    "dask worker tcp://scheduler-host:8786 --nthreads 1 --nworkers 4",
+}
+
+
+def commands(page: Path) -> list[str]:
+    blocks = re.findall(r"```console\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    lines = [line.partition("  #")[0].strip() for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line]
+
+
+ORETRO = sorted({line for page in PAGES for line in commands(page) if line.startswith("oretro")})
+OTHERS = sorted(
+    {line for page in PAGES for line in commands(page) if not line.startswith("oretro")}
+)
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with everything that the pages speak of."""
+    from experiments import schema
+
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(HOST, tmp_path / "my-v3.safetensors")
+    rows = "".join(f"{i},{'a' if i % 3 else 'b'},n{i},{2 * i + i % 5}\n" for i in range(40))
+    (tmp_path / "mine.csv").write_text("size,kind,name,price\n" + rows)
+    page = (ROOT / "docs" / "bring-your-own.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "mine.yaml").write_text(block)
+    results = tmp_path / "runs" / "packaged18-mini"
+    results.mkdir(parents=True)
+    lines = [",".join(schema.COLUMNS)]
+    for variant, rmse in (("stock", "1.0"), ("oa", "1.01")):
+        cells = ["s", "toy", "toy", "d", "1", variant, "mini", "h", "7", "3", "2", rmse]
+        lines.append(",".join((*cells, "1.0", "0.5", "1.0", "0.1", "0.1", "1.0", "ok", "")))
+    (results / "cases.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def run(monkeypatch: pytest.MonkeyPatch, line: str) -> int:
+    monkeypatch.setattr(sys, "argv", shlex.split(line))
+    with pytest.raises(SystemExit) as exit_:
+        main()
+    return int(exit_.value.code or 0)
+
+
+@pytest.mark.parametrize("line", [line for line in ORETRO if line not in NOT_RUN])
+def test_command_of_the_documentation_runs(
+    workplace: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    line: str,
+) -> None:
+    status = run(monkeypatch, line)
+    captured = capsys.readouterr()
+    if NEEDS_A_FETCH.search(line):
+        assert status in (1, 2)
+        assert "oretro data fetch" in captured.err + captured.out
+    else:
+        assert status == 0, captured.err
+        assert captured.out
+    assert "Traceback" not in captured.err
+
+
+def test_the_pages_are_four_and_each_shows_commands() -> None:
+    assert [page.stem for page in PAGES] == [
+        "bring-your-own",
+        "cluster",
+        "quick-start",
+        "what-is-measured",
+    ]
+    assert all(commands(page) for page in PAGES)
+    assert set(NOT_RUN) <= set(ORETRO)
+
+
+def test_extras_that_the_pages_install_exist() -> None:
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    installs = [line for line in OTHERS if "pip install" in line]
+    assert set(OTHERS) - set(installs) == OTHER_PROGRAMS
+    extras = {name for line in installs for name in re.findall(r"\[(.*?)\]", line)[0].split(",")}
+    assert extras
+    for name in extras:
+        assert re.search(rf"^{name} = \[", project, re.MULTILINE), name
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), (page.name, target)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"), [("oretro re", "report"), ("oretro eval --case", "--case-timeout")]
+)
+def test_shell_completes_commands_and_options(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: str, expected: str
+) -> None:
+    monkeypatch.setenv("_ORETRO_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    assert run(monkeypatch, "oretro") == 0
+    assert capsys.readouterr().out.split() == [expected]
