@@ -4,7 +4,8 @@
     s_ij  = scale * <q_i, k_j>
 
 ``eps_den`` is on the raw scale: one more source with score ``log eps_den`` and value zero.
-``eps_mode="relative"`` scales it by the receiver's largest term, ``max_j m_ij p_j exp(s_ij)``.
+``eps_mode="relative"`` scales it by the receiver's largest term, ``max_j m_ij p_j exp(s_ij)``;
+then only ratios of presences count, and a support that fades as a whole is felt until it is gone.
 The scores are always shifted by their maximum before ``exp``. A receiver without support, an
 empty source axis and a receiver of presence 0 give exactly 0.
 

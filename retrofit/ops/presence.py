@@ -24,13 +24,18 @@ Tau: TypeAlias = float | Tensor
 """Scale of the presence: a positive finite number, or a tensor of such that broadcasts to p."""
 
 
+NO_FLOAT64 = frozenset({"mps"})
+"""Kinds of devices that have no float64."""
+
+
 def presence(h: Tensor, tau: Tau) -> Tensor:
     """Return the presence of each carrier, (..., E) -> (...).
 
     The squared norm is taken in float64, so that float32 carriers from 1e-18 to 1e18 neither
     underflow nor overflow and p is right to the last bit or two. Computed as a ratio, never as
     ``1 - tau / (tau + n)``, which cancels for small n. Squared norms that overflow float64
-    saturate to p = 1; p underflows to 0 only where n / tau is below the smallest float32.
+    saturate to p = 1; p underflows to 0 only where n / tau is below the smallest float32. Devices
+    without float64 divide by the largest component first, at the cost of another bit or two.
 
     Args:
         h: Carriers, (..., E), floating point.
@@ -45,6 +50,8 @@ def presence(h: Tensor, tau: Tau) -> Tensor:
     """
     if not isinstance(tau, Tensor):
         check_tau(tau)
+    if h.device.type in NO_FLOAT64:
+        return _presence_without_float64(h.to(torch.float32), tau)
     n = _squared_norm(h).clamp(max=torch.finfo(torch.float64).max)
     return (n / (n + tau)).to(work_dtype(h.dtype))
 
@@ -66,3 +73,11 @@ def _squared_norm(h: Tensor) -> Tensor:
         return h.to(torch.float64).square().sum(-1)
     norm: Tensor = torch.linalg.vector_norm(h, dim=-1, dtype=torch.float64)
     return norm.square()
+
+
+def _presence_without_float64(h: Tensor, tau: Tau) -> Tensor:
+    # n = m^2 s with s in [1, E], so p = s / (s + tau / m^2) leaves float32's range only at p = 0.
+    m = h.detach().abs().amax(-1, keepdim=True).clamp(min=torch.finfo(h.dtype).tiny)
+    s = (h / m).square().sum(-1)
+    m = m.squeeze(-1)
+    return s / (s + tau / m / m)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import mpmath
 import numpy as np
@@ -12,6 +13,7 @@ from op_samples import LAW
 
 from retrofit.ops import OperatorError, presence
 
+presence_module = sys.modules["retrofit.ops.presence"]  # the package exports its function
 mpmath.mp.dps = 50
 
 
@@ -84,6 +86,30 @@ def test_tau_may_differ_by_token():
 def test_bad_tau_is_refused(tau):
     with pytest.raises(OperatorError, match="tau"):
         presence(torch.ones(3), tau)
+
+
+@given(
+    direction=st.lists(st.floats(0.125, 1, width=32), min_size=1, max_size=16),
+    exponent=st.floats(-18, 18),
+    tau=st.sampled_from((1e-30, 1e-6, 1.0)),
+)
+@LAW
+def test_devices_without_float64_come_close(direction, exponent, tau):
+    h = (torch.tensor(direction, dtype=torch.float64) * 10**exponent).to(torch.float32)
+    got = presence_module._presence_without_float64(h, tau)
+    assert ulps(float(got), reference(h.tolist(), tau)) <= 6
+
+
+def test_presence_without_float64_is_used_and_keeps_the_limits(monkeypatch):
+    monkeypatch.setattr(presence_module, "NO_FLOAT64", {"cpu"})
+    h = torch.tensor([[0.0, 0.0], [3e38, 3e38], [1e-3, 0.0]], requires_grad=True)
+    p = presence(h, 1e-6)
+    assert p.dtype == torch.float32
+    assert torch.allclose(p, torch.tensor([0.0, 1.0, 0.5]))
+    (grad,) = torch.autograd.grad(p.sum(), h)
+    assert grad.isfinite().all()
+    assert (grad[0] == 0).all()
+    assert grad[2, 0] == pytest.approx(500, rel=1e-5)  # 2 h tau / (tau + h^2)^2
 
 
 def test_gradients():
