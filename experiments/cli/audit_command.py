@@ -36,6 +36,8 @@ def audit(
     """Insert NULL rows and columns into a host's input and follow what they do, stage by stage."""
     import sys
 
+    import torch
+
     import retrofit
     from experiments.audit.audit import TOLERANCE
     from experiments.audit.audit import audit as run_audit
@@ -47,6 +49,8 @@ def audit(
 
     if out is not None:
         prepare(out)
+    # The table is tiny: threads would cost more than they gain, and reorder sums.
+    torch.set_num_threads(1)
     loaded = retrofit.load_host(host)
     names = tuple(variant) if variant else ("stock", *VARIANTS)
     found = run_audit(loaded, names, progress=(lambda _: None) if quiet else say)
