@@ -152,10 +152,6 @@ def load_fakes(config: SweepConfig, sha256: str = "f" * 64, **fatal: int) -> Sub
     return subjects(FakeHost(sha256=sha256, fatal={rows: fate for fate, rows in fatal.items()}))
 
 
-def load_other_fakes_in_workers(config: SweepConfig, parent: int) -> Subjects:
-    return load_fakes(config, sha256=("f" if os.getpid() == parent else "e") * 64)
-
-
 def load_nothing_in_workers(config: SweepConfig, parent: int, tell: Path) -> Subjects:
     if os.getpid() != parent:
         tell.write_text(str(os.getpid()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import os
@@ -14,7 +15,6 @@ import pytest
 from fakes import (
     load_fakes,
     load_nothing_in_workers,
-    load_other_fakes_in_workers,
     load_thread_counters,
     toy_frame,
     toy_source,
@@ -27,6 +27,7 @@ from experiments.errors import ConfigError, EngineError, MissingExtraError
 from experiments.results import read_cases
 from experiments.schema import TIMING_COLUMNS
 from experiments.sweep import Outcome, run_sweep
+from experiments.worker import CaseOutcome, require_equal, surroundings
 
 KILLED, HANGS = 28, 35
 """Training rows of the tables whose fit ends, or never ends."""
@@ -92,7 +93,6 @@ def test_processes_give_the_serial_bytes_and_a_death_or_a_hang_costs_its_case(
 def test_dask_gives_the_serial_bytes_and_a_death_costs_its_case(
     config: SweepConfig, tmp_path: Path
 ) -> None:
-    pytest.importorskip("distributed")
     three = config.model_copy(update={"datasets": ("left", "killed", "right")})
     sweep(harmless(three), tmp_path / "serial")
     outcome = sweep(three, tmp_path / "dask", Engine(jobs=2, dask="local"), killed=KILLED)
@@ -103,11 +103,24 @@ def test_dask_gives_the_serial_bytes_and_a_death_costs_its_case(
     assert outcome.failed == 3
 
 
-def test_worker_with_another_host_is_refused(config: SweepConfig, tmp_path: Path) -> None:
-    load = functools.partial(load_other_fakes_in_workers, parent=os.getpid())
-    with pytest.raises(EngineError, match=r"would give other numbers \(host_sha256: e+ there"):
-        run_sweep(harmless(config), tmp_path, load=load, engine=Engine(case_timeout_s=99.0))
-    assert not (tmp_path / "cases.csv").exists()
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"host_sha256": "e" * 64}, "host_sha256: e+ there, f+ here"),
+        ({"cpu": "NEON"}, "cpu: NEON there"),
+        ({"patches_sha256": "0"}, "patches_sha256"),
+        ({"code_sha256": "0"}, "code_sha256"),
+        ({"versions": (("torch", "1.0"),)}, r"torch', '1\.0'"),
+    ],
+)
+def test_worker_that_would_give_other_numbers_is_refused(
+    config: SweepConfig, change: dict[str, object], told: str
+) -> None:
+    here = surroundings(config, load_fakes(config))
+    require_equal(here, CaseOutcome(here, "other-machine", ()))
+    there = dataclasses.replace(here, **change)
+    with pytest.raises(EngineError, match=rf"worker on other-machine .*\(.*{told}"):
+        require_equal(here, CaseOutcome(there, "other-machine", ()))
 
 
 def test_worker_that_cannot_load_the_host_says_so_and_is_ended(
@@ -174,7 +187,6 @@ def test_dask_that_is_not_there_is_named(
 def test_scheduler_that_does_not_answer_is_named(
     config: SweepConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("distributed")
     monkeypatch.setattr("experiments.engine_dask._CONNECT_S", 0.5)
     with pytest.raises(ConfigError, match=r"no dask scheduler answers at 'tcp://127\.0\.0\.1:9'"):
         sweep(harmless(config), tmp_path, Engine(dask="tcp://127.0.0.1:9"))
@@ -186,8 +198,6 @@ def test_threads_are_pinned_where_a_case_runs_and_given_back(
 ) -> None:
     import torch
 
-    if engine.kind == "dask":
-        pytest.importorskip("distributed")
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
