@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from retrofit import Host
+    from retrofit.config import Variant
 
 WIRING_TOLERANCE = 1e-4
 """Largest relative deviation of the logits that float32 rounding explains."""
@@ -85,12 +86,12 @@ def bench(
     import retrofit
 
     models = {"stock": _model(host)}
+    wired = {}
     for variant in variants:
-        models[variant] = _model(retrofit.patch(host, variant))
-    wired = {
-        variant: _model(retrofit.patch(host, variant, presence="one", eps_den=0.0))
-        for variant in variants
-    }
+        # The library refuses an unknown name with the list of those it has.
+        chosen = cast("Variant", variant)
+        models[variant] = _model(retrofit.patch(host, chosen))
+        wired[variant] = _model(retrofit.patch(host, chosen, presence="one", eps_den=0.0))
     rows = []
     for shape in shapes:
         work = {name: _forward(model, shape) for name, model in models.items()}
@@ -111,7 +112,8 @@ def bench(
 
 def table(rows: Sequence[BenchRow]) -> pd.DataFrame:
     """One line per shape and variant."""
-    return pd.DataFrame([asdict(row) for row in rows])
+    frame: pd.DataFrame = pd.DataFrame([asdict(row) for row in rows])
+    return frame
 
 
 def _model(host: Host) -> nn.Module:

@@ -35,7 +35,7 @@ def read_cases(path: Path) -> pd.DataFrame:
         missing = [name for name in schema.COLUMNS if name not in header]
         detail = f"no column {', '.join(missing)}" if missing else "columns in another order"
         raise ResultsError(f"{path}: not a table of cases: {detail}")
-    frame = pd.DataFrame(rows, columns=header, dtype=str)
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=header, dtype=str)
     try:
         for name in _INTEGERS:
             frame[name] = frame[name].astype("int64")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
@@ -12,6 +12,7 @@ from experiments.cli.output import print_json, print_table
 if TYPE_CHECKING:
     from experiments.cases import PlannedCase
     from experiments.config import SweepConfig
+    from retrofit.config import Variant
 
 
 def show_plan(config: SweepConfig, *, as_json: bool) -> None:
@@ -31,7 +32,9 @@ def show_plan(config: SweepConfig, *, as_json: bool) -> None:
     names = row_names(config)
     host = retrofit.describe_host(config.host)
     bases = dict.fromkeys(variant_name.parse(name).base for name in config.variants)
-    plans = [retrofit.plan(host, base) for base in bases if base != variant_name.STOCK]
+    plans = [
+        retrofit.plan(host, cast("Variant", base)) for base in bases if base != variant_name.STOCK
+    ]
     if as_json:
         print_json(
             {

@@ -56,7 +56,7 @@ class Link:
 @contextmanager
 def _limited_threads(threads: int) -> Iterator[None]:
     """Give torch, BLAS and OpenMP ``threads`` threads each, then what they had before."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
