@@ -87,9 +87,10 @@ def test_command_of_the_documentation_runs(
     assert "Traceback" not in captured.err
 
 
-def test_the_pages_are_four_and_each_shows_commands() -> None:
+def test_the_pages_are_five_and_each_shows_commands() -> None:
     assert [page.stem for page in PAGES] == [
         "bring-your-own",
+        "closure",
         "cluster",
         "quick-start",
         "what-is-measured",

@@ -73,7 +73,7 @@ def write(
         "machine": provenance.machine(),
         "finished": provenance.now(),
     }
-    texts["run.json"] = json.dumps(record, indent=1) + "\n"
+    texts["audit.json"] = json.dumps(record, indent=1) + "\n"
     try:
         for name, text in texts.items():
             write_atomic(folder / name, text)

@@ -163,12 +163,12 @@ def test_the_command_writes_its_files(tmp_path: Path) -> None:
     out = tmp_path / "deep" / "audit"
     result = CliRunner().invoke(app, ["audit", "mini", "--variant", "oa", "--out", str(out), "-q"])
     assert result.exit_code == 0, result.output
-    names = {"stages.csv", "sites.csv", "audit.md", "audit.svg", "audit.png", "run.json"}
+    names = {"stages.csv", "sites.csv", "audit.md", "audit.svg", "audit.png", "audit.json"}
     assert {path.name for path in out.iterdir()} == names
     stages = pd.read_csv(out / "stages.csv")
     assert set(stages["variant"]) == {"oa"}
     assert set(stages["entry"]) == {"raw zero", "raw missing", "carrier", "own"}
-    record = json.loads((out / "run.json").read_text())
+    record = json.loads((out / "audit.json").read_text())
     assert record["host"]["name"] == "mini"
     assert record["host"]["built_in"] is True
 
