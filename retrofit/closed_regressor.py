@@ -12,7 +12,7 @@ import torch
 from tabpfn import TabPFNRegressor
 from torch import Tensor
 
-from retrofit.closure import Presence
+from retrofit.closure import Presence, declared
 from retrofit.errors import PresenceError, UnsupportedModeError
 from retrofit.insertion import Insertion, inserting
 
@@ -29,9 +29,11 @@ class ClosedRegressor(TabPFNRegressor):  # type: ignore[misc]
         """Fit on X (N, C) and y (N,), of which ``presence`` declares the rows and columns.
 
         Raises:
-            PresenceError: the declaration does not fit, or says something of test rows.
+            PresenceError: the declaration does not fit, says something of test rows, or was made
+                for the bare model (``retrofit.declaring``).
             UnsupportedModeError: the estimator runs on several devices.
         """
+        _refuse_model_declaration()
         self.presence_ = None
         if presence is None:
             super().fit(X, y)
@@ -63,9 +65,11 @@ class ClosedRegressor(TabPFNRegressor):  # type: ignore[misc]
         ``test_present``.
 
         Raises:
-            PresenceError: ``test_rows`` does not fit, or leaves no row to predict.
+            PresenceError: ``test_rows`` does not fit or leaves no row to predict, or a declaration
+                was made for the bare model.
             UnsupportedModeError: the estimator runs on several devices.
         """
+        _refuse_model_declaration()
         asked = {"output_type": output_type, "quantiles": quantiles}
         fitted = getattr(self, "presence_", None)
         if test_rows is None and fitted is None:
@@ -93,6 +97,16 @@ class ClosedRegressor(TabPFNRegressor):  # type: ignore[misc]
                 "declaration holds in one thread; give one device"
             )
             raise UnsupportedModeError(msg)
+
+
+def _refuse_model_declaration() -> None:
+    """Rows that only the model knows to be NULL would be read by the preprocessing before it."""
+    if declared() is not None:
+        msg = (
+            "a declaration for the bare model is active (retrofit.declaring); tell the estimator "
+            "itself: fit(X, y, presence=...) and predict(X, test_rows=...)"
+        )
+        raise PresenceError(msg)
 
 
 def _insertion(train_N: Tensor, columns_C: Tensor, test_M: Tensor | None = None) -> Insertion:

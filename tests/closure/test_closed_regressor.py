@@ -180,6 +180,10 @@ def test_what_the_estimator_refuses(
         fitted.predict(X_test)
     with pytest.raises(PresenceError, match="no row to predict"):
         fitted.predict(raw.X_test, test_rows=np.zeros(len(raw.X_test), bool))
+    with retrofit.declaring(Presence(train_rows=raw.train)):
+        for ask in (lambda: regressor(tiny_closed).fit(X, y), lambda: fitted.predict(raw.X_test)):
+            with pytest.raises(PresenceError, match="tell the estimator"):
+                ask()
     several = regressor(tiny_closed, device=["cpu", "cpu:0"])
     with pytest.raises(UnsupportedModeError, match="one device"):
         several.fit(raw.X, raw.y, presence=raw.presence)
