@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from experiments import markdown, provenance
 from experiments.ablation import HOSTS, LEAVE_ONE_OUT, STUDY, after_last_block, summarise
-from experiments.atomic import write_atomic
+from experiments.atomic import write_atomic, write_atomic_bytes
 from experiments.errors import ResultsError
 from experiments.plot_style import MUTED, OTHER_COLOUR, Picture, colour, new_figure, render
 
@@ -70,7 +70,7 @@ def write_ablation(
             write_atomic(folder / name, text)
         if picture is not None:
             paths.append(folder / "ablation.png")
-            paths[-1].write_bytes(picture.png)
+            write_atomic_bytes(paths[-1], picture.png)
     except OSError as error:
         raise ResultsError(f"{folder}: cannot be written: {error}") from None
     return paths

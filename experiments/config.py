@@ -105,6 +105,8 @@ class SweepConfig(BaseModel):
     @model_validator(mode="after")
     def _tau_or_presence(self) -> SweepConfig:
         named = [name for name in self.variants if variant_name.MARK in name]
+        if self.tau is not None and "target_presence" in self.model_fields_set:
+            raise ValueError("tau: given, and target_presence, which sets it, as well; drop either")
         if named and self.tau is not None:
             raise ValueError(f"tau: given, and '{named[0]}' asks for a calibrated one; drop either")
         return self
@@ -137,6 +139,11 @@ def load_config(source: str | Path, options: Mapping[str, Any] | None = None) ->
     path = find_config(source)
     fields = _read_yaml(path)
     given = {key: value for key, value in (options or {}).items() if value is not None}
+    # Of two ways to set tau, an option's beats the file's.
+    if "tau" in given:
+        fields.pop("target_presence", None)
+    if "target_presence" in given:
+        fields.pop("tau", None)
     openml = fields.get("openml")
     merged = {**fields, **given}
     if isinstance(openml, dict) and "openml" in given:

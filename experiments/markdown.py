@@ -25,10 +25,11 @@ MINI_NOTICE = (
     "synthetic tasks. It is not Prior Labs' TabPFN v3, and these figures say nothing about that "
     "model's accuracy."
 )
-LIMITS = (
+_LIMITS = (
     "Limits: calibrated near-identity on these cases only. No universal no-loss or superiority is "
-    "claimed, no closure of the whole host, and no general meaning of missing values."
+    "claimed, no closure of the whole host{exception}, and no general meaning of missing values."
 )
+_CLOSED = "closed"
 _NONE = "–"
 
 
@@ -59,7 +60,7 @@ def change_rows(variants: Sequence[VariantSummary]) -> tuple[Cells, Rows]:
         "variant",
         "cases",
         "mean RMSE change",
-        "95 % interval",
+        "95 % interval, data sets",
         "median",
         "largest",
         "wins / ties / losses",
@@ -150,7 +151,7 @@ def presence_rows(points: Sequence[PresencePoint]) -> tuple[Cells, Rows]:
         "variant",
         "target presence",
         "mean RMSE change",
-        "95 % interval",
+        "95 % interval, data sets",
         "largest",
         "null radius, median",
         "null radius, largest",
@@ -196,11 +197,21 @@ def remarks(summary: Summary) -> list[str]:
         lines.append(_presence(config))
     left_out = max((item.left_out for item in summary.variants), default=0)
     if left_out:
-        lines.append(f"{left_out} case(s) left out: one of the paired rows is missing or not `ok`.")
+        lines.append(
+            f"{left_out} case(s) left out: one of the paired rows is missing or not `ok`, or "
+            "stock's RMSE is 0. Means and medians are over the other cases, so a data set that "
+            "lacks some weighs less; intervals and tests weigh all data sets equally."
+        )
     if summary.run.get("host", {}).get("built_in"):
         lines.append(MINI_NOTICE)
-    lines.append(LIMITS)
+    lines.append(limits(item.variant for item in summary.variants))
     return lines
+
+
+def limits(variants: Iterable[str]) -> str:
+    """What the figures of these variants do not claim."""
+    closed = any(name.partition(MARK)[0] == _CLOSED for name in variants)
+    return _LIMITS.format(exception=f" but for `{_CLOSED}`" if closed else "")
 
 
 def baseline_page(summary: Summary) -> str:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
+from experiments.variant_name import STOCK
+
 if TYPE_CHECKING:
     import pandas as pd
 
-STOCK = "stock"
-NOISE_MARK = "@"
 PAIR_COLUMNS = (
     "suite",
     "dataset",
@@ -48,6 +48,7 @@ class VariantSummary:
     """Cases in which stock's or this variant's row is not ``ok``."""
     datasets: int
     mean_pct: float
+    """Mean over cases: a data set with fewer complete cases weighs less, unlike in the interval."""
     median_pct: float
     largest_pct: float
     """Largest absolute change of one case."""
@@ -90,6 +91,8 @@ def paired(cases: pd.DataFrame) -> pd.DataFrame:
         _note(*statuses)
         for statuses in zip(pairs["status_stock"], pairs["status_variant"], strict=True)
     ]
+    undefined = (pairs["note"] == "") & (base == 0) & (rmse != 0)
+    pairs.loc[undefined, "note"] = "stock's RMSE is 0: no change relative to it"
     chosen: pd.DataFrame = pairs[list(PAIR_COLUMNS)]
     return chosen
 

@@ -12,7 +12,6 @@ import hashlib
 import io
 import json
 import math
-import os
 import re
 import shutil
 from dataclasses import asdict, dataclass
@@ -23,6 +22,7 @@ from experiments.atomic import write_atomic
 from experiments.errors import ResultsError
 from experiments.keys import ResultKey, differences
 from experiments.own_files import refuse_foreign_files
+from experiments.writable import prepare_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,17 +50,8 @@ def prepare_folder(folder: Path) -> None:
         ResultsError: it is a file, not writable, holds somebody else's tables, or its disk is
             nearly full.
     """
-    probe = folder / f".oretro.probe.{os.getpid()}"
-    try:
-        refuse_foreign_files(folder)
-        (folder / "cases").mkdir(parents=True, exist_ok=True)
-        probe.write_bytes(b"\0" * 4096)
-        probe.unlink()
-    except OSError as error:
-        reason = error.strerror or error
-        raise ResultsError(
-            f"{folder}: cannot be written ({reason}); choose another --out"
-        ) from None
+    prepare_out(folder)
+    refuse_foreign_files(folder)
     free = shutil.disk_usage(folder).free
     if free < MIN_FREE_BYTES:
         raise ResultsError(

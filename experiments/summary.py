@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from experiments import run_record, schema, stats
 from experiments.results import read_cases
 from experiments.scores import ScoreChange, read_coverage, score_changes
+from experiments.variant_name import STOCK
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,7 +111,7 @@ def _noise_floors(folder: Path, cases: pd.DataFrame) -> tuple[NoiseFloor, ...]:
     import pandas as pd
 
     reruns = read_cases(path)
-    pairs = stats.paired(pd.concat([cases[cases["variant"] == stats.STOCK], reruns]))
+    pairs = stats.paired(pd.concat([cases[cases["variant"] == STOCK], reruns]))
     floors = []
     for condition, own in pairs[pairs["note"] == ""].groupby("variant", sort=True):
         changes = own["delta_pct"].abs().dropna()

@@ -18,24 +18,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def prepare(folder: Path) -> None:
-    """Make the folder before anything is computed.
-
-    Raises:
-        ResultsError: it cannot be made or written.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".oretro.probe"
-        probe.write_bytes(b"\0")
-        probe.unlink()
-    except OSError as error:
-        reason = error.strerror or error
-        raise ResultsError(
-            f"{folder}: cannot be written ({reason}); choose another --out"
-        ) from None
-
-
 def write(
     folder: Path,
     host: str,

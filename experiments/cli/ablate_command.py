@@ -46,7 +46,10 @@ def ablate(
     from experiments.ablation_report import host_rows, write_ablation
     from experiments.cli.output import print_json, print_table, say
     from experiments.errors import ConfigError
+    from experiments.writable import prepare_out
 
+    if out is not None:
+        prepare_out(out)
     default = AblationConfig()
     widths, depths = tuple(width or default.widths), tuple(depth or default.depths)
     if odd := [size for size in widths if size % default.heads]:

@@ -48,6 +48,10 @@ def main() -> None:
         status = app(standalone_mode=False)
         sys.stdout.flush()
     except OSError as error:
+        # An error of ours, such as a host that is not there, may be one of these as well.
+        if isinstance(error, _expected_errors()):
+            typer.echo(f"error: {error}", err=True)
+            sys.exit(2)
         # Such as a full disk behind a redirected output, or a pipe whose reader has gone.
         _abandon_output()
         typer.echo(f"error: {error}", err=True)

@@ -43,12 +43,13 @@ def audit(
     from experiments.audit.audit import audit as run_audit
     from experiments.audit.leaks import closed_leak
     from experiments.audit.page import page
-    from experiments.audit.write import prepare, write
+    from experiments.audit.write import write
     from experiments.cli.output import print_json, say
+    from experiments.writable import prepare_out
     from retrofit.config import VARIANTS
 
     if out is not None:
-        prepare(out)
+        prepare_out(out)
     # The table is tiny: threads would cost more than they gain, and reorder sums.
     torch.set_num_threads(1)
     loaded = retrofit.load_host(host)

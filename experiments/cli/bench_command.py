@@ -9,7 +9,9 @@ import typer
 
 EXAMPLES = """Examples:
 
-  oretro bench                          the built-in host, all variants
+  oretro bench                          the built-in host, variants oa and full
+
+  oretro bench --variants closed        another variant
 
   oretro bench my-v3.ckpt --rounds 30   another host, more rounds
 """
@@ -32,14 +34,16 @@ def bench(
     from experiments.atomic import write_atomic
     from experiments.bench import bench as run_bench
     from experiments.bench import table
-    from experiments.cli.output import print_table
+    from experiments.cli.output import built_in_notice, print_table, say
     from experiments.provenance import machine, versions
+    from experiments.writable import prepare_out
 
+    if out is not None:
+        prepare_out(out)
     if threads:
         torch.set_num_threads(threads)
-    rows = run_bench(
-        retrofit.load_host(host), [name.strip() for name in variants.split(",")], rounds=rounds
-    )
+    loaded = retrofit.load_host(host)
+    rows = run_bench(loaded, [name.strip() for name in variants.split(",")], rounds=rounds)
     header = ("shape", "variant", "stock", "variant / stock", "quartiles", "kernels")
     cells = [
         (
@@ -54,11 +58,12 @@ def bench(
     ]
     title = f"One forward pass of {host}, variant beside stock, {rounds} rounds"
     print_table(title, header, cells)
+    notice = built_in_notice(loaded.sha256)
+    if notice:
+        say(notice)
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
         write_atomic(out / "bench.csv", table(rows).to_csv(index=False, lineterminator="\n"))
         about = {**machine(), **versions(("oretro", "tabpfn", "torch"))}
         facts = "\n".join(f"- {name}: {value}" for name, value in about.items())
-        notice = f"{markdown.MINI_NOTICE}\n\n" if host == "mini" else ""
-        page = f"# {title}\n\n{notice}{markdown.table(header, cells)}\n\n{facts}\n"
-        write_atomic(out / "bench.md", page)
+        parts = (f"# {title}", notice, markdown.table(header, cells), facts)
+        write_atomic(out / "bench.md", "\n\n".join(filter(None, parts)) + "\n")

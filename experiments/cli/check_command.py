@@ -66,7 +66,10 @@ def check(
         write_check,
     )
     from experiments.cli.output import print_json, print_table, say
+    from experiments.writable import prepare_out
 
+    if out is not None:
+        prepare_out(out)
     names = {item.value for item in dtype or []}
     dtypes = tuple(name for name in DTYPES if not names or name in names)
     config = CheckConfig(dtypes, device.value, seed, memory)

@@ -20,7 +20,7 @@ Examples:
   oretro eval packaged18_p99 --out runs/p99   another configuration and folder
   oretro eval --baselines                     also scikit-learn's models
   oretro eval --jobs 4 --threads 2            four cases at a time
-  oretro eval --data mine.csv --target price  a table of your own
+  oretro eval --data mine.csv --target price --out runs/mine
   oretro eval openml18 --cache DIR --offline  OpenML tasks from a fetched cache
 """
 
@@ -32,7 +32,7 @@ def evaluate(
     host: Annotated[
         str | None, typer.Option(help="mini, an official name, or a path to a checkpoint.")
     ] = None,
-    variants: Annotated[str | None, typer.Option(help="Such as stock,oa,full.")] = None,
+    variants: Annotated[str | None, typer.Option(help="Such as stock,oa,full,closed.")] = None,
     datasets: Annotated[
         list[str] | None, typer.Option(help="Names; several by comma or by repeating the option.")
     ] = None,
@@ -90,6 +90,8 @@ def evaluate(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """Compare stock and patched hosts; run again after a stop to go on where it was."""
+    if tau is not None and target_presence is not None:
+        raise typer.BadParameter("give --tau or --target-presence, not both")
     from experiments.cli.data_options import file_options, openml_options
     from experiments.config import load_config
     from experiments.engine import Engine

@@ -23,6 +23,16 @@ def say(text: str) -> None:
     typer.echo(text, err=True)
 
 
+def built_in_notice(sha256: str) -> str:
+    """What to say wherever figures of the built-in host appear; empty for any other host."""
+    import retrofit
+    from experiments.markdown import MINI_NOTICE
+    from experiments.variants import BUILT_IN_HOST
+
+    built_in = retrofit.describe_host(BUILT_IN_HOST).sha256 == sha256
+    return MINI_NOTICE.replace("`", "") if built_in else ""
+
+
 def print_json(value: Any) -> None:
     """Print one JSON document on stdout, NaN as null, in ASCII so that every console takes it."""
     typer.echo(json.dumps(plain(value), indent=1, ensure_ascii=True, allow_nan=False))

@@ -87,7 +87,7 @@ def _show_plan(plan: retrofit.PatchPlan, *, as_json: bool) -> None:
 
 
 def _show_report(patched: retrofit.Patched, written: Path | None, *, as_json: bool) -> None:
-    from experiments.cli.output import print_json, print_table, say
+    from experiments.cli.output import built_in_notice, print_json, print_table, say
 
     report = patched.report
     if as_json:
@@ -117,6 +117,8 @@ def _show_report(patched: retrofit.Patched, written: Path | None, *, as_json: bo
                 for stream in report.streams
             ],
         )
+    if notice := built_in_notice(patched.sha256):
+        say(notice)
     for warning in report.warnings:
         say(f"warning: {warning}")
     if written:

@@ -33,10 +33,13 @@ def bench_tables(
     import torch
 
     import retrofit
-    from experiments.cli.output import print_table, say
+    from experiments.cli.output import built_in_notice, print_table, say
     from experiments.tables_bench import bench_tables as run_bench
     from experiments.tables_bench import cells, write_tables_bench
+    from experiments.writable import prepare_out
 
+    if out is not None:
+        prepare_out(out)
     if threads:
         torch.set_num_threads(threads)
     loaded = retrofit.load_host(host)
@@ -44,8 +47,10 @@ def bench_tables(
         loaded, tables=tables, members=tuple(members or (1, 8)), rounds=rounds, progress=say
     )
     print_table(f"{tables} tables on {host}, padded beside one by one", *cells(rows))
+    if notice := built_in_notice(loaded.sha256):
+        say(notice)
     if out is not None:
-        built_in = loaded.sha256 == retrofit.describe_host("mini").sha256
+        built_in = bool(notice)
         command = ["oretro", *sys.argv[1:]]
         for path in write_tables_bench(out, host, rows, command, built_in=built_in):
             say(f"wrote {path}")

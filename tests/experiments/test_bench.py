@@ -24,6 +24,17 @@ def test_one_row_per_shape_and_variant(mini_host) -> None:
 
 
 def test_a_wrong_answer_is_not_timed(mini_host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench_module, "WIRING_TOLERANCE", 0.0)
-    with pytest.raises(BenchmarkError, match="deviates"):
+    patch = retrofit.patch
+
+    def wrong_where_it_should_equal_stock(host, variant, **settings):
+        # Presence is not forced to 1 where it was asked for.
+        return patch(host, variant, tau=1.0)
+
+    monkeypatch.setattr(retrofit, "patch", wrong_where_it_should_equal_stock)
+
+    def time_it(*_: object) -> None:
+        raise AssertionError("a wrong answer was timed")
+
+    monkeypatch.setattr(bench_module, "_interleaved", time_it)
+    with pytest.raises(BenchmarkError, match="oa with presence 1 deviates from stock"):
         bench(mini_host, ["oa"], shapes=[TINY_SHAPE], rounds=3)

@@ -10,11 +10,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fakes import FakeModel, subjects
 
-from experiments.cli import main
+from experiments.cli import app, main
 from experiments.results import read_cases
 
 HEAVY = {"torch", "tabpfn", "pandas", "numpy", "scipy", "sklearn", "yaml", "retrofit"}
@@ -95,7 +96,19 @@ def test_evaluation_side_imports_neither_torch_nor_tabpfn() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("command", ["patch", "eval", "data", "doctor", "pretrain"])
+COMMANDS = [
+    info.name
+    for info in (*app.registered_commands, *app.registered_groups)
+    if info.name is not None
+]
+
+
+def test_commands_of_the_plan_are_registered() -> None:
+    plan = {"patch", "eval", "check", "ablate", "audit", "report", "bench", "pretrain", "data"}
+    assert plan | {"doctor"} <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
@@ -110,6 +123,8 @@ def test_every_command_explains_itself(
         (["eval", "--seeds", "1,x"], "option: seeds.1"),
         (["eval", "--datasets", "Wages", "--dry-run"], "did you mean Wage"),
         (["eval", "--variants", "oa"], "must contain 'stock'"),
+        (["eval", "--tau", "1", "--target-presence", "0.9"], "or --target-presence, not both"),
+        (["patch", "mini", "--tau", "1", "--target-presence", "0.9"], "not both"),
         (["eval", "--no-such-option"], "No such option"),
         (["patch", "no-such-file.ckpt"], "no-such-file.ckpt"),
         (["patch", "mini", "--variant", "ao", "--dry-run"], "no variant 'ao'"),
@@ -131,6 +146,65 @@ def test_usage_errors_exit_2_with_one_sentence(
     assert "Traceback" not in captured.err
     assert captured.out == ""
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["check", "ablate", "bench", "bench-tables", "audit"])
+def test_out_that_is_a_file_is_refused_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    command: str,
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("something was computed")
+
+    for name in (
+        "experiments.check.run_check",
+        "experiments.ablation.run_ablation",
+        "retrofit.load_host",
+    ):
+        monkeypatch.setattr(name, refuse)
+    blocked = tmp_path / "file"
+    blocked.write_text("mine")
+    assert call(monkeypatch, command, "--out", str(blocked)) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"error: {blocked}: cannot be written")
+    assert blocked.read_text() == "mine"
+
+
+def test_misspelt_device_exits_2(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], toy_yaml: str
+) -> None:
+    path = Path(toy_yaml)
+    path.write_text(path.read_text() + "device: cdua\n")
+    for more in ([], ["--dry-run"]):
+        assert call(monkeypatch, "eval", toy_yaml, "--out", str(path.parent / "o"), *more) == 2
+        assert "device: 'cdua' is none" in capsys.readouterr().err
+    assert not (path.parent / "o").exists()
+
+
+def test_built_in_host_is_called_so_by_any_name() -> None:
+    import retrofit
+    from experiments.cli.output import built_in_notice
+
+    path = retrofit.describe_host("mini").path
+    assert path is not None
+    assert "not Prior Labs" in built_in_notice(retrofit.describe_host(path).sha256)
+    assert built_in_notice("0" * 64) == ""
+
+
+@pytest.mark.parametrize(("leak", "status"), [("a NULL row, at icl", 1), ("", 0)])
+def test_audit_exits_1_where_the_closed_host_leaks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], leak: str, status: int
+) -> None:
+    found = SimpleNamespace(tables=lambda: {"stages": None})
+    monkeypatch.setattr("experiments.audit.audit.audit", lambda *_, **__: found)
+    monkeypatch.setattr("experiments.audit.page.page", lambda *_, **__: "page")
+    monkeypatch.setattr("experiments.audit.leaks.closed_leak", lambda *_: leak)
+    assert call(monkeypatch, "audit", "mini", "--variant", "closed") == status
+    captured = capsys.readouterr()
+    assert captured.out == "page\n"
+    assert (f"leaks: {leak}" in captured.err) is bool(leak)
 
 
 def test_dry_run_lists_cases_and_sites_without_reading_a_weight(

@@ -33,6 +33,7 @@ def test_options_beat_the_file_and_the_file_beats_defaults(tmp_path: Path) -> No
         ("n_estimator: 4", r"sweep\.yaml: n_estimator: unknown field; did you mean 'n_estimators'"),
         ("n_estimators: many", r"sweep\.yaml: n_estimators: .*got 'many'"),
         ("tau: -1", r"sweep\.yaml: tau: .*greater than 0"),
+        ("tau: 1.0\ntarget_presence: 0.9", r"sweep\.yaml: tau: given, and target_presence"),
         ("tau: .inf", r"sweep\.yaml: tau: .*finite"),
         ("variants: [oa]", r"sweep\.yaml: variants: must contain 'stock'"),
         ("variants: [stock, ao]", r"sweep\.yaml: variants\.1: .*'oa'"),
@@ -87,3 +88,17 @@ def test_built_in_comparisons_are_the_plans_18_cases() -> None:
 def test_configuration_cannot_be_changed_after_the_fact() -> None:
     with pytest.raises(ValueError, match="frozen"):
         load_config("packaged18").seeds = (1,)
+
+
+@pytest.mark.parametrize(
+    ("extra", "option", "expected"),
+    [
+        ("tau: 1.0\n", {"target_presence": 0.9}, (None, 0.9)),
+        ("target_presence: 0.9\n", {"tau": 1.0}, (1.0, 0.999)),
+    ],
+)
+def test_of_two_ways_to_set_tau_the_options_beats_the_files(
+    tmp_path: Path, extra: str, option: dict[str, float], expected: tuple[object, float]
+) -> None:
+    config = load_config(write(tmp_path, MINIMAL + extra), option)
+    assert (config.tau, config.target_presence) == expected

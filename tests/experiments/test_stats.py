@@ -69,7 +69,12 @@ def test_constant_target_counts_as_zero_change_but_not_as_evidence() -> None:
 def test_stock_without_error_gives_no_infinite_change() -> None:
     pairs = stats.paired(cases(("a", 1, "stock", 0.0), ("a", 1, "oa", 1.0)))
     assert pairs["delta_pct"].isna().all()
-    assert stats.summarise(pairs, "oa", margin_pct=0.5).cases == 0
+    assert pairs["note"].tolist() == ["stock's RMSE is 0: no change relative to it"]
+    summary = stats.summarise(pairs, "oa", margin_pct=0.5)
+    assert (summary.cases, summary.left_out) == (0, 1)
+    # The twin: both without error is a change of nothing, and needs no note.
+    equal = stats.paired(cases(("a", 1, "stock", 0.0), ("a", 1, "oa", 0.0)))
+    assert (equal["delta_pct"].tolist(), equal["note"].tolist()) == ([0.0], [""])
 
 
 def test_changes_within_the_noise_floor_are_ties() -> None:
@@ -197,3 +202,10 @@ def test_undefined_scores_stay_undefined() -> None:
     (change,) = score_changes(rows, empty, ["oa"])
     assert change.mae_pct == 0.0
     assert all(math.isnan(v) for v in (change.r2_change, change.nll_change, change.coverage_stock))
+
+
+def test_limits_claim_no_closure_but_for_closed() -> None:
+    from experiments.markdown import limits
+
+    assert "no closure of the whole host, and" in limits(["oa", "full@0.9"])
+    assert "no closure of the whole host but for `closed`, and" in limits(["oa", "closed@0.9"])
