@@ -358,3 +358,17 @@ def test_ctrl_c_exits_130_and_the_same_command_finishes(tmp_path: Path) -> None:
     assert again.returncode == 0, again.stderr
     assert f"{4 - done} computed now, {done} reused" in again.stderr
     assert set(before) <= set((tmp_path / "stopped" / "cases.csv").read_text().splitlines())
+
+
+def test_doctor_answers_where_torch_has_no_such_private_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import torch
+
+    from experiments.diagnosis import diagnose
+
+    def gone() -> bool:
+        raise AttributeError("no such operator")
+
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", gone, raising=False)
+    assert "unknown" in diagnose()["kernels"]["bfloat16 matrix products"]
