@@ -19,8 +19,9 @@ EpsMode: TypeAlias = Literal["absolute", "relative"]
 
 BACKENDS = ("auto", "naive", "exact", "direct", "fused", "fused_lse", "fused_sink")
 
-# CPU, float32, 2 threads, 6 heads of 16, batches of 50 to 1000: direct takes 0.30 to 0.45 of the
-# time of fused_lse at 14 sources, 0.75 to 0.87 at 24, 0.84 to 1.17 at 32, 1.0 to 1.4 at 48.
+# CPU with AVX-512, float32: below 16 sources, one vector, direct takes 0.3 to 0.6 of the time of
+# fused_lse. From 16 to 24 they change places with batch, threads and load (0.75 to 1.5). Beyond,
+# fused_lse wins.
 DIRECT_MAX_SOURCES = 24
 
 _FUSED_DTYPES = {
