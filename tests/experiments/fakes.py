@@ -69,9 +69,13 @@ class FakeRegressor:
     """Predicts the training mean plus half of the first numeric column's deviation."""
 
     def __init__(
-        self, model: FakeModel, fit_error: Exception | None, fatal: dict[int, str], **settings: Any
+        self,
+        model: FakeModel,
+        fit_error: Exception | None,
+        fatal: dict[int, str] | None = None,
+        **settings: Any,
     ) -> None:
-        self._fatal = fatal
+        self._fatal = fatal or {}
         self.settings = settings
         self.fit_mode = settings.get("fit_mode", "fit_preprocessors")
         self._model = model
