@@ -46,7 +46,11 @@ def oattention(
         eps_den: Mass of the sink; 0 for none.
         eps_mode: Whether ``eps_den`` is absolute or relative to the receiver's largest term.
         scale: Factor of the scores; ``None`` for ``D ** -0.5``.
-        backend: ``"auto"``, or a kernel by name; ``"fused"`` is either of the fused two.
+        backend: ``"auto"`` chooses by shape, dtype and device (``choose_kernel`` says what and
+            why). ``"naive"`` is the formula as it reads. ``"exact"`` computes in the next wider
+            dtype and rounds once; float64 has no wider one and stays float64. ``"direct"`` takes
+            few passes over S x J scores, in float32 at least. ``"fused_lse"`` and
+            ``"fused_sink"`` hold no scores; ``"fused"`` is either of them.
 
     Gradients flow to every tensor. That to the presence of an absent source is 0, as is the
     gradient of presence at the origin.

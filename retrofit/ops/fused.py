@@ -1,5 +1,7 @@
 """OAttention through torch's fused kernels: memory grows with S + J, never with S x J.
 
+(A mask that differs by receiver is S x J itself, and so is the bias that is made of it.)
+
 ``log p`` is an additive bias on the scores. ``eps_den`` is one more source with score
 ``log eps_den`` and value zero. Either it is appended to the keys (``fused_sink``), or the output
 is rescaled by the mass it takes, which the log-sum-exp tells (``fused_lse``):
