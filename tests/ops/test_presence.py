@@ -17,9 +17,9 @@ presence_module = sys.modules["retrofit.ops.presence"]  # the package exports it
 mpmath.mp.dps = 50
 
 
-def reference(h: list[float], tau: float) -> mpmath.mpf:
-    """Presence in fifty digits."""
-    n = mpmath.fsum(mpmath.mpf(x) ** 2 for x in h)
+def reference(h: list[float], tau: float, repeats: int = 1) -> mpmath.mpf:
+    """Presence in fifty digits, of a carrier that holds ``h`` so many times."""
+    n = repeats * mpmath.fsum(mpmath.mpf(x) ** 2 for x in h)
     return n / (mpmath.mpf(tau) + n)
 
 
@@ -32,14 +32,15 @@ def ulps(got: float, want: mpmath.mpf) -> float:
 @given(
     direction=st.lists(st.floats(0.125, 1, width=32) | st.just(0.0), min_size=1, max_size=16),
     exponent=st.floats(-18, 18),
-    tau=st.sampled_from((1e-30, 1e-9, 1e-6, 1.0, 37.5, 1e6)),
+    tau=st.sampled_from((1e-36, 1e-30, 1e-9, 1e-6, 1.0, 37.5, 1e6)),
+    repeats=st.sampled_from((1, 1, 40)),
 )
 @LAW
-def test_float32_presence_is_within_two_ulp_of_fifty_digits(direction, exponent, tau):
-    h = torch.tensor(direction, dtype=torch.float64) * 10**exponent
+def test_float32_presence_is_within_two_ulp_of_fifty_digits(direction, exponent, tau, repeats):
+    h = torch.tensor(direction, dtype=torch.float64) * 10**exponent / repeats**0.5
     h = h.to(torch.float32)
-    want = reference(h.tolist(), tau)
-    got = presence(h, tau)
+    want = reference(h.tolist(), tau, repeats)
+    got = presence(h.repeat(repeats), tau)
     assert got.dtype == torch.float32
     if want < 1e-37:  # beside float32's smallest normal number one unit is all there is
         assert abs(float(got) - float(want)) <= 2e-45
@@ -50,6 +51,11 @@ def test_float32_presence_is_within_two_ulp_of_fifty_digits(direction, exponent,
 def test_small_carrier_keeps_its_presence():
     h = torch.full((32,), 3e-8)
     assert float(presence(h, 1e-6)) == pytest.approx(2.88e-8, rel=1e-5)
+
+
+@pytest.mark.parametrize(("size", "tau"), [(1e25, 1e50), (1e-25, 1e-50)])
+def test_squares_may_leave_the_range_of_float32(size, tau):
+    assert float(presence(torch.full((4,), size), tau)) == pytest.approx(0.8, rel=2e-7)
 
 
 def test_presence_is_zero_at_the_origin_alone():
