@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 LOCK_FILE = ".oretro.lock"
 HOLDER_FILE = ".oretro.holder.json"
+GRACE_SECONDS = 2.0
+"""A killed run can have a child between fork and exec that holds the lock a moment longer."""
 
 
 @contextmanager
@@ -30,7 +32,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
     holder = folder / HOLDER_FILE
     lock = FileLock(folder / LOCK_FILE)
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=GRACE_SECONDS)
     except Timeout:
         raise FolderInUseError(
             f"{folder} is being written by {_describe(holder)}; wait for it, stop it, "
