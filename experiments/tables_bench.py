@@ -109,7 +109,9 @@ def _row(closed: Patched, tables: list[Task], members: int, rounds: int) -> Tabl
     settings: dict[str, Any] = {"n_estimators": members, "random_state": 0, "device": "cpu"}
 
     def loop() -> list[np.ndarray]:
-        return [closed.regressor(**settings).fit(X, y).predict(T) for X, y, T in tables]
+        # Making a regressor copies the model's structure; a loop that is well written does it once.
+        regressor = closed.regressor(**settings)
+        return [regressor.fit(X, y).predict(T) for X, y, T in tables]
 
     def together() -> list[np.ndarray]:
         return retrofit.predict_tables(closed, tables, **settings)

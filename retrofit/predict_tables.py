@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -62,9 +62,7 @@ def predict_tables(
     _require_one_pass(patched, settings)
     template: ClosedRegressor = patched.regressor(**settings)
     model = template.model_path.model
-    recorder = alias(model)
-    recorder.__class__ = _Recorder
-    recorder.calls = []
+    recorder = _Recorder.standing_in_for(model)
     template.set_params(model_path=dataclasses.replace(template.model_path, model=recorder))
 
     desks = []
@@ -93,6 +91,16 @@ class _Recorder(OClosedTabPFNV3):
     """Takes down what it is asked and answers with numbers of the calls: (M, B, 1)."""
 
     calls: list[ModelCall]
+
+    @classmethod
+    def standing_in_for(cls, model: OClosedTabPFNV3) -> _Recorder:
+        """What engines look at in a model, and next to none of the weights that they cast."""
+        recorder = alias(model)
+        for name in [name for name, _ in recorder.named_children() if name != "x_embed"]:
+            delattr(recorder, name)
+        recorder.__class__ = cls
+        recorder.calls = []
+        return cast("_Recorder", recorder)
 
     def forward(  # type: ignore[override]  # the engine at hand passes nothing else
         self, x: Tensor, y: Tensor, *, task_type: str | None = None, **options: Any

@@ -123,11 +123,19 @@ def test_a_host_that_would_read_the_padding_is_refused(
         retrofit.predict_tables(full, draw_tasks(2), **SETTINGS)
 
 
-AREA = Cost(lambda size: float(size.rows * size.columns), per_pass=300.0)
+AREA = Cost(lambda size: float(size.rows * size.columns), per_pass=300.0, padded=1.2)
 
 
-def total(plan: list[tuple[Size, list[int]]], cost: Cost) -> float:
-    return sum(cost.per_pass + len(indices) * cost.per_table(size) for size, indices in plan)
+def total(plan: list[tuple[Size, list[int]]], sizes: list[Size], cost: Cost) -> float:
+    return sum(
+        price(len(indices), len({*(sizes[i] for i in indices)}), size, cost)
+        for size, indices in plan
+    )
+
+
+def price(tables: int, distinct: int, largest: Size, cost: Cost) -> float:
+    factor = cost.padded if distinct > 1 else 1.0
+    return cost.per_pass + factor * tables * cost.per_table(largest)
 
 
 def cheapest_cut(sizes: list[Size], cost: Cost) -> float:
@@ -136,12 +144,12 @@ def cheapest_cut(sizes: list[Size], cost: Cost) -> float:
     best = float("inf")
     for cuts in range(len(ordered)):
         for places in combinations(range(1, len(ordered)), cuts):
-            price = 0.0
+            sum_of_parts = 0.0
             for start, end in zip((0, *places), (*places, len(ordered)), strict=True):
                 part = ordered[start:end]
                 largest = Size(*(max(getattr(s, axis) for s in part) for axis in vars(part[0])))
-                price += cost.per_pass + len(part) * cost.per_table(largest)
-            best = min(best, price)
+                sum_of_parts += price(len(part), len(set(part)), largest, cost)
+            best = min(best, sum_of_parts)
     return best
 
 
@@ -153,7 +161,7 @@ def test_no_cut_by_rows_is_cheaper_than_the_plan(seed: int) -> None:
     assert sorted(index for _, indices in plan for index in indices) == list(range(9))
     for size, indices in plan:
         assert all(sizes[index] | size == size for index in indices)
-    assert total(plan, AREA) <= cheapest_cut(sizes, AREA) + 1e-9
+    assert total(plan, sizes, AREA) <= cheapest_cut(sizes, AREA) + 1e-9
 
 
 def test_cheap_passes_make_many_buckets_and_dear_ones_one(tiny_closed: Patched) -> None:
