@@ -72,7 +72,7 @@ def plan_buckets(sizes: Sequence[Size], cost: Cost) -> list[tuple[Size, list[int
     return [(_largest(bucket), indices) for bucket, indices in zip(buckets, members, strict=True)]
 
 
-def v3_cost(config: TabPFNV3Config) -> Cost:
+def v3_cost(config: TabPFNV3Config, device_type: str = "cpu") -> Cost:
     """Multiplications of a v3 host's forward pass on one table, by the shapes of its stages."""
     width = config.embed_dim
     row_width = width * config.feat_agg_num_cls_tokens
@@ -89,11 +89,14 @@ def v3_cost(config: TabPFNV3Config) -> Cost:
         return float(embedder + aggregator + icl + head)
 
     blocks = 2 * config.dist_embed_num_blocks + config.feat_agg_num_blocks + config.nlayers
-    return Cost(per_table, blocks * _BLOCK_OVERHEAD, _PADDED)
+    overhead = _BLOCK_OVERHEAD.get(device_type, _ACCELERATOR_OVERHEAD)
+    return Cost(per_table, blocks * overhead, _PADDED)
 
 
 # What a block costs by running at all: its calls, and threads that small products leave idle.
-_BLOCK_OVERHEAD = 1e7
+_BLOCK_OVERHEAD = {"cpu": 1e7}
+# Not measured: 0.3 ms on a device that multiplies 1e13 times a second.
+_ACCELERATOR_OVERHEAD = 3e9
 # Measured on the mini host, 2 threads, 8 to 32 tables: masks, ranks and gathers add a tenth.
 _PADDED = 1.1
 

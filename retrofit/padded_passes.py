@@ -49,7 +49,8 @@ def run_calls(model: OClosedTabPFNV3, calls: Sequence[ModelCall]) -> list[Tensor
     """
     logits: list[Tensor] = [torch.empty(0)] * len(calls)
     budget = model.estimator_batch_budget
-    for size, members in plan_buckets([call.size for call in calls], v3_cost(model.config)):
+    cost = v3_cost(model.config, calls[0].x_RC.device.type if calls else "cpu")
+    for size, members in plan_buckets([call.size for call in calls], cost):
         rows, cells = size.rows, size.rows * size.columns
         batch = max(1, min(budget.rows // rows, budget.cells // cells))
         for start in range(0, len(members), batch):

@@ -61,7 +61,7 @@ def test_undeclared_padding_would_be_read(
     tasks = draw_tasks(4)
     module = sys.modules["retrofit.padded_passes"]
     monkeypatch.setattr(module, "declaring", lambda _: nullcontext())
-    monkeypatch.setattr(module, "v3_cost", lambda _: Cost(lambda size: float(size.rows), 1e9))
+    monkeypatch.setattr(module, "v3_cost", lambda *_: Cost(lambda size: float(size.rows), 1e9))
     many = retrofit.predict_tables(mini_closed, tasks, **SETTINGS)
     assert deviation(many, one_by_one(mini_closed, tasks), tasks) > 1e-2
 
