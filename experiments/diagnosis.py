@@ -33,10 +33,6 @@ def _kernels() -> dict[str, Any]:
 
     def choice(sources: int, dtype: torch.dtype = torch.float32) -> str:
         request = retrofit.ops.AttentionRequest(
-            batch=8,
-            heads=4,
-            kv_heads=4,
-            receivers=1000,
             sources=sources,
             head_dim=32,
             value_dim=32,
@@ -44,7 +40,6 @@ def _kernels() -> dict[str, Any]:
             device_type="cpu",
             needs_grad=False,
             bias_needs_grad=False,
-            mask_kind="none",
             eps_mode="absolute",
             compiling=False,
         )

@@ -12,6 +12,7 @@ from retrofit.contracts import (
     Figure,
     Setting,
     closure_laws,
+    insertion_laws,
     measure,
     presence_laws,
     unavailable,
@@ -132,8 +133,9 @@ def _presence_as_logarithm(q, k, v, p_BJ, mask, eps_den, relative, scale):
         (laws.agreement, _without_eps),
         (laws.agreement, _without_mask),
         (laws.agreement, _rounded_weights),
-        (laws.null_source_insertion, _without_presence),
-        (laws.self_attention_insertion, _without_presence),
+        (insertion_laws.null_source_insertion, naive_oattention),
+        (insertion_laws.ragged_null_sources, _without_presence),
+        (insertion_laws.self_attention_insertion, _without_presence),
         (laws.empty_support, _without_presence),
         (laws.some_rows_masked, _without_mask),
         (laws.softmax_limit, _without_eps),
@@ -145,6 +147,8 @@ def _presence_as_logarithm(q, k, v, p_BJ, mask, eps_den, relative, scale):
 )
 def test_each_law_sees_a_fault(law, fault, monkeypatch):
     monkeypatch.setattr("retrofit.ops.kernels.naive_oattention", fault)
+    if law in insertion_laws.INSERTION_LAWS.values():
+        monkeypatch.setattr(functional, "present_first", lambda *sources: sources)
     if law is laws.poisoned_absent:
         monkeypatch.setattr(functional, "silence_absent", lambda k, v, p: (k, v))
     assert broken(law(Setting("naive", torch.float32)))

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from retrofit.contracts.attention_laws import ATTENTION_LAWS, masked_insertion_in_torch
+from retrofit.contracts.attention_laws import ATTENTION_LAWS
 from retrofit.contracts.closure_laws import CLOSURE_LAWS
 from retrofit.contracts.figures import Figure, Setting
+from retrofit.contracts.insertion_laws import INSERTION_LAWS, masked_insertion_in_torch
 from retrofit.contracts.presence_laws import PRESENCE_LAWS
 from retrofit.contracts.samples import SHAPES, draw, obstacle
 
@@ -37,7 +38,7 @@ def measure(setting: Setting) -> list[Figure]:
     ``"auto"`` stands for what does not depend on the choice of an attention kernel: presence, the
     closure of the components with the kernel that is chosen for them, and the controls.
     """
-    laws = ATTENTION_LAWS
+    laws = {**ATTENTION_LAWS, **INSERTION_LAWS}
     if setting.kernel == "auto":
         laws = {**PRESENCE_LAWS, **CLOSURE_LAWS, **CONTROLS}
     return [figure for law in laws.values() for figure in law(setting)]
@@ -47,6 +48,7 @@ __all__ = [
     "ATTENTION_LAWS",
     "CLOSURE_LAWS",
     "CONTROLS",
+    "INSERTION_LAWS",
     "KERNELS",
     "PRESENCE_LAWS",
     "Figure",

@@ -1,4 +1,4 @@
-"""Laws of OAttention, measured for one kernel at one dtype.
+"""Laws of OAttention apart from insertion, measured for one kernel at one dtype.
 
 Shapes: B batch, S receivers, J sources, H heads, D head width.
 """
@@ -9,24 +9,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from retrofit.contracts.bounds import accuracy_bound, shift_figure, zero_figure
 from retrofit.contracts.figures import Figure, Setting, deviation, largest, ulp_at, worst
 from retrofit.contracts.reference import direct_evaluation, logarithmic_evaluation
-from retrofit.contracts.samples import MASKS, SHAPES, Sample, Shape, draw, serves, with_null_sources
-from retrofit.ops import Backend, EpsMode, presence
+from retrofit.contracts.samples import MASKS, SHAPES, beside_a_fuller, draw, serves
+from retrofit.ops import EpsMode, presence
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 # Inputs per shape and mask, over which the largest error is taken.
 DRAWS = 6
-# Exact rounds once: half a unit in the last place below 2, and as much again for rare ties, which
-# is 8.94e-8 in float32, the paper's figure.
-EXACT_ULPS = 0.75
-# Naive and its reference sum up to 700 rounded terms in different orders, after rounded scores.
-NAIVE_ULPS = 8.0
 
 _EPS_CASES: tuple[tuple[str, EpsMode, float], ...] = (
     ("eps 1e-8", "absolute", 1e-8),
@@ -54,7 +49,7 @@ def agreement(setting: Setting) -> list[Figure]:
             naive_errors.append(deviation(x.run("naive", eps, mode), want))
             scale = max(scale, largest(want))
         if errors:
-            bound, basis = _accuracy(setting, worst(naive_errors))
+            bound, basis = accuracy_bound(setting, worst(naive_errors))
             ulp = ulp_at(scale, setting.dtype)
             figures.append(Figure("agreement", case, worst(errors), bound, basis, ulp))
     return figures
@@ -64,76 +59,7 @@ def null_receiver(setting: Setting) -> list[Figure]:
     """Receivers of presence 0 get exactly 0, whatever their queries."""
     x = draw(setting, SHAPES[0])
     out_BHSD = replace(x, p_BS=torch.zeros_like(x.p_BS)).run(setting.kernel)
-    return [_exact(setting, "null receiver", "every receiver NULL", largest(out_BHSD))]
-
-
-def null_source_insertion(setting: Setting) -> list[Figure]:
-    """NULL sources inserted anywhere change no output."""
-    figures = []
-    for shape, length in ((SHAPES[0], "short"), (SHAPES[1], "long")):
-        for case, insertions in _insertions(shape.sources).items():
-            shifts, scale = [], 0.0
-            for style in MASKS:
-                x = draw(setting, shape, style)
-                before = x.run(setting.kernel)
-                scale = max(scale, largest(before))
-                for positions in insertions:
-                    after = with_null_sources(x, positions, setting.seed).run(setting.kernel)
-                    shifts.append(deviation(after, before))
-            case = f"{case}, {length} axis"
-            figures.append(_shift(setting, "null source insertion", case, worst(shifts), scale))
-    return figures
-
-
-def masked_insertion_in_torch(setting: Setting) -> list[Figure]:
-    """Measure the same insertions in torch's own attention, the new sources masked away.
-
-    A control: how steady softmax attention of this dtype is where a source cannot matter.
-    """
-    figures = []
-    for shape, length in ((SHAPES[0], "short"), (SHAPES[1], "long")):
-        x = draw(setting, shape)
-        x = replace(x, p_BJ=torch.ones_like(x.p_BJ))
-        before = _torch_attention(x)
-        for case, insertions in _insertions(shape.sources).items():
-            wide = [with_null_sources(x, positions, setting.seed) for positions in insertions]
-            shift = worst([deviation(_torch_attention(y), before) for y in wide])
-            law, case = "control: torch's attention, source masked", f"{case}, {length} axis"
-            figures.append(_shift(setting, law, case, shift, largest(before)))
-    return figures
-
-
-def _insertions(sources: int) -> dict[str, list[list[int]]]:
-    every = range(sources + 1) if sources < 100 else range(0, sources + 1, 100)
-    return {
-        "end": [[sources]],
-        "middle": [[sources // 2]],
-        "several": [[0, 1, sources // 2, sources // 2, sources]],
-        "every position": [[position] for position in every],
-    }
-
-
-def _torch_attention(x: Sample) -> Tensor:
-    visible_B11J = (x.p_BJ > 0)[:, None, None, :]
-    groups = x.q_BHSD.shape[1] // x.k_BhJD.shape[1]
-    k_BHJD, v_BHJD = (y.repeat_interleave(groups, 1) for y in (x.k_BhJD, x.v_BhJD))
-    return F.scaled_dot_product_attention(x.q_BHSD, k_BHJD, v_BHJD, attn_mask=visible_B11J)
-
-
-def self_attention_insertion(setting: Setting) -> list[Figure]:
-    """A NULL token inserted as receiver and source changes nothing and gets exactly 0."""
-    x = draw(setting, Shape(2, 4, 4, 12, 12, 16))
-    position = 5
-    before = replace(x, p_BS=x.p_BJ).run(setting.kernel)
-    wide = with_null_sources(x, [position], setting.seed)
-    order = torch.tensor([*range(position), 0, *range(position, 12)])
-    after = replace(wide, q_BHSD=x.q_BHSD[:, :, order], p_BS=wide.p_BJ).run(setting.kernel)
-    old = torch.arange(13) != position
-    law, shift = "self-attention insertion", deviation(after[:, :, old], before)
-    return [
-        _shift(setting, law, "old tokens", shift, largest(before)),
-        _exact(setting, law, "NULL token", largest(after[:, :, ~old])),
-    ]
+    return [zero_figure(setting, "null receiver", "every receiver NULL", largest(out_BHSD))]
 
 
 def empty_support(setting: Setting) -> list[Figure]:
@@ -153,7 +79,7 @@ def empty_support(setting: Setting) -> list[Figure]:
             for _, mode, eps in _EPS_CASES
             if serves(setting.kernel, y, mode)
         ]
-        figures.append(_exact(setting, "empty support", case, worst(outs)))
+        figures.append(zero_figure(setting, "empty support", case, worst(outs)))
     return figures
 
 
@@ -166,8 +92,8 @@ def some_rows_masked(setting: Setting) -> list[Figure]:
     out, free = y.run(setting.kernel, 0.0), x.run(setting.kernel, 0.0)
     law, shift = "fully masked rows", deviation(out[:, :, 1::2], free[:, :, 1::2])
     return [
-        _exact(setting, law, "masked receivers", largest(out[:, :, ::2])),
-        _shift(setting, law, "other receivers", shift, largest(free)),
+        zero_figure(setting, law, "masked receivers", largest(out[:, :, ::2])),
+        shift_figure(setting, law, "other receivers", shift, largest(free)),
     ]
 
 
@@ -187,7 +113,7 @@ def softmax_limit(setting: Setting) -> list[Figure]:
         errors.append(deviation(x.run(setting.kernel, 1e-20), want))
         naive_errors.append(deviation(x.run("naive", 1e-20), want))
         scale = max(scale, largest(want))
-    bound, basis = _accuracy(setting, worst(naive_errors))
+    bound, basis = accuracy_bound(setting, worst(naive_errors))
     ulp = ulp_at(scale, setting.dtype)
     return [Figure("softmax limit", "tau, eps 1e-20", worst(errors), bound, basis, ulp)]
 
@@ -200,7 +126,7 @@ def permutation(setting: Setting) -> list[Figure]:
         order = torch.randperm(shape.sources, generator=torch.Generator().manual_seed(setting.seed))
         want = x.run(setting.kernel)
         shift = deviation(x.sources(order).run(setting.kernel), want)
-        figures.append(_shift(setting, "permutation of sources", case, shift, largest(want)))
+        figures.append(shift_figure(setting, "permutation of sources", case, shift, largest(want)))
     return figures
 
 
@@ -226,7 +152,7 @@ def vanishing_carrier(setting: Setting) -> list[Figure]:
         p = norm**2 / (1e-6 + norm**2)
         excess = max(0.0, deviation(out(norm), gone) - p * reach)
         case = f"|h| {norm:g}, beyond presence x reach"
-        figures.append(_shift(setting, "vanishing carrier", case, excess, largest(gone)))
+        figures.append(shift_figure(setting, "vanishing carrier", case, excess, largest(gone)))
     return figures
 
 
@@ -254,7 +180,7 @@ def extreme_scores(setting: Setting) -> list[Figure]:
         y = replace(x, q_BHSD=q_BHSD, k_BhJD=k_BhJD.contiguous())
         want = logarithmic_evaluation(y, 1e-8)
         error = deviation(y.run(setting.kernel), want)
-        bound, basis = _accuracy(setting, deviation(y.run("naive"), want))
+        bound, basis = accuracy_bound(setting, deviation(y.run("naive"), want))
         rounding = 2e4 * torch.finfo(setting.presence_dtype).eps
         if setting.dtype == torch.float64 or "apart" in case:
             bound, basis = max(bound, 4 * rounding), f"{basis}, or 8 roundings of a score of 1e4"
@@ -272,7 +198,7 @@ def poisoned_absent(setting: Setting) -> list[Figure]:
         shifts = []
         for shape in SHAPES[:2]:
             for style in MASKS:
-                x = draw(setting, shape, style)
+                x = beside_a_fuller(draw(setting, shape, style))
                 absent_B1J1 = (x.p_BJ == 0)[:, None, :, None]
                 poisoned = replace(
                     x,
@@ -280,7 +206,7 @@ def poisoned_absent(setting: Setting) -> list[Figure]:
                     v_BhJD=x.v_BhJD.masked_fill(absent_B1J1, poison),
                 )
                 shifts.append(deviation(poisoned.run(setting.kernel), x.run(setting.kernel)))
-        figures.append(_exact(setting, "poisoned absent sources", str(poison), worst(shifts)))
+        figures.append(zero_figure(setting, "poisoned absent sources", str(poison), worst(shifts)))
     return figures
 
 
@@ -288,7 +214,8 @@ def gradients(setting: Setting) -> list[Figure]:
     """Gradients are finite with carriers at and near NULL, and 0 at NULL for its carrier."""
     x = draw(setting, SHAPES[0])
     norms = torch.tensor([0.0, 1e-30, 1e-18, 1e-9, 1e-3, 1.0, 1e3, 1e9]).repeat(2)[:13]
-    h_BJE = (torch.ones(2, 13, 4) * norms[:, None]).to(setting.device, setting.presence_dtype)
+    norms_BJ = torch.stack((norms, norms.clamp(min=1e-3)))
+    h_BJE = (torch.ones(4) * norms_BJ[..., None]).to(setting.device, setting.presence_dtype)
     h_BJE.requires_grad_()
     leaves = [y.clone().requires_grad_() for y in (x.q_BHSD, x.k_BhJD, x.v_BhJD)]
     p_BJ = presence(h_BJE, 1e-6)
@@ -307,51 +234,11 @@ def gradients(setting: Setting) -> list[Figure]:
     inputs = [*leaves, h_BJE] if through_presence else leaves
     grads = torch.autograd.grad(out, inputs)
     bad = float(sum(int((~grad.isfinite()).sum()) for grad in grads))
-    figures = [_exact(setting, "gradients", "count of non-finite", bad)]
+    figures = [zero_figure(setting, "gradients", "count of non-finite", bad)]
     if through_presence:
-        at_null = largest(grads[-1][:, norms == 0])
-        figures.append(_exact(setting, "gradients", "of a NULL carrier", at_null))
+        at_null = largest(grads[-1][norms_BJ == 0])
+        figures.append(zero_figure(setting, "gradients", "of a NULL carrier", at_null))
     return figures
-
-
-def _accuracy(setting: Setting, naive_error: float) -> tuple[float, str]:
-    """Return the bound of a deviation from the truth, for values below 2, and its basis."""
-    eps = torch.finfo(setting.dtype).eps
-    kernel: Backend = setting.kernel
-    if kernel == "naive" or (kernel == "exact" and setting.dtype == torch.float64):
-        return NAIVE_ULPS * eps, f"{NAIVE_ULPS:g} ulp at 1"
-    if kernel == "exact":
-        return EXACT_ULPS * eps, f"{EXACT_ULPS:g} ulp at 1"
-    if setting.dtype == torch.float64:
-        # The reference rounds in float64 too, so twice a lucky error proves nothing.
-        floor = NAIVE_ULPS * eps
-        return max(2 * naive_error, floor), f"twice the naive error, at least {NAIVE_ULPS:g} ulp"
-    return max(2 * naive_error, eps), "twice the naive error, at least 1 ulp at 1"
-
-
-def _shift(setting: Setting, law: str, case: str, shift: float, scale: float) -> Figure:
-    """Return a figure for outputs that should not move, computed with differently shaped products.
-
-    Where the kernel computes in a wider type than it returns, nothing but a rounding can flip.
-    Otherwise matrix products and sums of another length round scores and means differently, as
-    they do in torch's own attention (see ``masked_insertion_in_torch``).
-    """
-    ulp = ulp_at(scale, setting.dtype)
-    half = setting.dtype in (torch.bfloat16, torch.float16)
-    wider = (half and setting.kernel != "naive") or (
-        setting.kernel == "exact" and setting.dtype != torch.float64
-    )
-    eps = torch.finfo(setting.dtype).eps
-    if wider and setting.kernel in ("fused_lse", "fused_sink"):
-        basis = "2 ulp of the values' scale: the fused kernel rounds weights to the dtype"
-        return Figure(law, case, shift, 2 * eps, basis, ulp)
-    if wider:
-        return Figure(law, case, shift, ulp, "1 ulp of the output's scale", ulp)
-    return Figure(law, case, shift, 4 * eps, "4 ulp of the values' scale", ulp)
-
-
-def _exact(setting: Setting, law: str, case: str, linf: float) -> Figure:
-    return Figure(law, case, linf, 0.0, "exactly 0", torch.finfo(setting.dtype).eps)
 
 
 ATTENTION_LAWS: dict[str, Callable[[Setting], list[Figure]]] = {
@@ -359,8 +246,6 @@ ATTENTION_LAWS: dict[str, Callable[[Setting], list[Figure]]] = {
     for law in (
         agreement,
         null_receiver,
-        null_source_insertion,
-        self_attention_insertion,
         empty_support,
         some_rows_masked,
         softmax_limit,

@@ -100,6 +100,7 @@ class OAttention(nn.Module):
         config = self.config
         if x_BSE.dim() != 3 or (y_BJF is not None and y_BJF.dim() != 3):
             raise ShapeError(f"tokens must be (B, tokens, width), got {tuple(x_BSE.shape)}")
+        self._check_widths(x_BSE, x_BSE if y_BJF is None else y_BJF)
         p_BS = presence(x_BSE, config.tau) if p_BS is None else p_BS
         if y_BJF is None:
             y_BJF = x_BSE
@@ -119,6 +120,14 @@ class OAttention(nn.Module):
         )
         update_BSE: Tensor = self.out_projection(out_BHSD.transpose(1, 2).flatten(2))
         return (p_BS.unsqueeze(-1) * update_BSE).to(update_BSE.dtype)
+
+    def _check_widths(self, x_BSE: Tensor, y_BJF: Tensor) -> None:
+        wanted = self.q_projection.in_features, self.k_projection.in_features
+        if (x_BSE.shape[-1], y_BJF.shape[-1]) != wanted:
+            raise ShapeError(
+                f"receivers must be {wanted[0]} wide and sources {wanted[1]}, "
+                f"got {x_BSE.shape[-1]} and {y_BJF.shape[-1]}"
+            )
 
 
 def _heads(x_BTE: Tensor, heads: int) -> Tensor:

@@ -5,13 +5,8 @@ Shapes: B batch, S receivers, J sources, H heads, h kv heads, D head width.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from retrofit.ops.dispatch import MaskKind
 
 _ORDINARY = torch.finfo(torch.float32).max ** 0.5 / 1e3
 
@@ -28,7 +23,8 @@ def silence_absent(k_BhJD: Tensor, v_BhJD: Tensor, p_BJ: Tensor) -> tuple[Tensor
     if may_look and (not absent_BJ.any() or (_ordinary(k_BhJD) and _ordinary(v_BhJD))):
         return k_BhJD, v_BhJD
     absent_B1J1 = absent_BJ[:, None, :, None]
-    return k_BhJD.masked_fill(absent_B1J1, 0.0), v_BhJD.masked_fill(absent_B1J1, 0.0)
+    # Not masked_fill, which would change the memory layout, and with it how kernels round.
+    return torch.where(absent_B1J1, 0.0, k_BhJD), torch.where(absent_B1J1, 0.0, v_BhJD)
 
 
 def _ordinary(x: Tensor) -> bool:
@@ -40,13 +36,6 @@ def _ordinary(x: Tensor) -> bool:
 def as_4d(mask: Tensor) -> Tensor:
     """Return the mask with leading axes of size 1, so that it has four."""
     return mask[(None,) * (4 - mask.dim())]
-
-
-def mask_kind(mask: Tensor | None) -> MaskKind:
-    """Say whether a mask depends on the receiver."""
-    if mask is None:
-        return "none"
-    return "per_key" if mask.dim() < 2 or mask.shape[-2] == 1 else "full"
 
 
 def log_weights(p_BJ: Tensor, mask: Tensor | None) -> Tensor:

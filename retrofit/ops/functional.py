@@ -10,12 +10,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from retrofit.ops.bias import as_4d, mask_kind, silence_absent
+from retrofit.ops.bias import as_4d, silence_absent
 from retrofit.ops.checks import check_attention
 from retrofit.ops.dispatch import AttentionRequest, Backend, EpsMode, choose_kernel
 from retrofit.ops.kernels import Problem, run_kernel
 from retrofit.ops.presence import work_dtype
 from retrofit.ops.recorder import count_kernel
+from retrofit.ops.support import present_first
 
 
 def oattention(
@@ -41,7 +42,8 @@ def oattention(
         v_BHJD: Values; their width may differ from the keys'.
         p_BS: Presence of the receivers; ``None`` where the caller gates its own output.
         p_BJ: Presence of the sources. Keys and values of sources of presence 0 are inert,
-            whatever they hold, NaN included.
+            whatever they hold, NaN included. On a CPU outside ``torch.compile`` they do not even
+            reach the kernel, so that more or fewer of them change no bit (``support.py``).
         mask: Visibility, broadcastable to (B, H, S, J): bool, True = visible, or in [0, 1].
         eps_den: Mass of the sink; 0 for none.
         eps_mode: Whether ``eps_den`` is absolute or relative to the receiver's largest term.
@@ -61,20 +63,22 @@ def oattention(
         KernelUnavailableError: ``backend`` cannot serve this request.
     """
     check_attention(q_BHSD, k_BHJD, v_BHJD, p_BS, p_BJ, mask, eps_den, eps_mode)
+    p_BJ = p_BJ.to(work_dtype(q_BHSD.dtype))
+    mask = None if mask is None else as_4d(mask)
+    k_BHJD, v_BHJD, p_BJ, mask = present_first(k_BHJD, v_BHJD, p_BJ, mask)
     choice = choose_kernel(_request(q_BHSD, k_BHJD, v_BHJD, p_BJ, mask, eps_mode), backend)
     if not torch.compiler.is_compiling():
         count_kernel(choice.name)
     if 0 in q_BHSD.shape or 0 in v_BHJD.shape:
         return q_BHSD.new_zeros((*q_BHSD.shape[:-1], v_BHJD.shape[-1]))
 
-    p_BJ = p_BJ.to(work_dtype(q_BHSD.dtype))
     k_BHJD, v_BHJD = silence_absent(k_BHJD, v_BHJD, p_BJ)
     problem = Problem(
         q_BHSD,
         k_BHJD,
         v_BHJD,
         p_BJ,
-        None if mask is None else as_4d(mask),
+        mask,
         eps_den,
         eps_mode == "relative",
         q_BHSD.shape[-1] ** -0.5 if scale is None else scale,
@@ -104,10 +108,6 @@ def _request(
 ) -> AttentionRequest:
     grad = torch.is_grad_enabled()
     return AttentionRequest(
-        batch=q_BHSD.shape[0],
-        heads=q_BHSD.shape[1],
-        kv_heads=k_BHJD.shape[1],
-        receivers=q_BHSD.shape[2],
         sources=k_BHJD.shape[2],
         head_dim=q_BHSD.shape[3],
         value_dim=v_BHJD.shape[3],
@@ -115,7 +115,6 @@ def _request(
         device_type=q_BHSD.device.type,
         needs_grad=grad and (q_BHSD.requires_grad or k_BHJD.requires_grad or v_BHJD.requires_grad),
         bias_needs_grad=grad and (p_BJ.requires_grad or (mask is not None and mask.requires_grad)),
-        mask_kind=mask_kind(mask),
         eps_mode=eps_mode,
         compiling=torch.compiler.is_compiling(),
     )

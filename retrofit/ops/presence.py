@@ -13,6 +13,7 @@ Shapes: ``...`` any leading axes, E model width.
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import TypeAlias
 
 import torch
@@ -58,8 +59,8 @@ def presence(h: Tensor, tau: Tau) -> Tensor:
 
 def check_tau(tau: float) -> None:
     """Raise ``OperatorError`` unless ``tau`` is a positive finite number."""
-    if not (isinstance(tau, (int, float)) and math.isfinite(tau) and tau > 0):
-        raise OperatorError(f"tau must be a positive finite number or a tensor, got {tau!r}")
+    if not (isinstance(tau, Real) and math.isfinite(tau) and tau > 0):
+        raise OperatorError(f"tau must be a positive finite number, got {tau!r}")
 
 
 def work_dtype(dtype: torch.dtype) -> torch.dtype:

@@ -6,7 +6,8 @@
     OStandardize(x)_j = p_j * (x_j - mean) / scale
 
 The weights are presences, so a NULL token moves no moment, and the factor p_j keeps it NULL. With
-zero support the mean is 0 and the scale 1; the scale is 1 too where ``sum_j p_j <= correction``.
+zero support the mean is 0 and the scale 1; the scale is 1 too where ``sum_j p_j <= correction``,
+and where ``var + eps`` is 0.
 
 Source: H. Gong, "From Attention Masks to Inert Zero-Vector Tokens: OAttention and O-Closure for
 Token Dynamics", arXiv 2608.21174, 2026 (OStandardize).
@@ -60,7 +61,8 @@ class OStandardize(nn.Module):
         freedom = support - self.correction
         enough = (support > 0) & (freedom > 0)
         var = (w * (x - mean).square()).sum(-2, keepdim=True) / freedom.where(enough, 1.0)
-        return mean, (var + self.eps).where(enough, 1.0).sqrt()
+        var = var + self.eps
+        return mean, var.where(enough & (var > 0), 1.0).sqrt()
 
     def extra_repr(self) -> str:
         """Show the settings."""

@@ -248,6 +248,15 @@ def test_standardize_without_enough_support_has_scale_one(present, correction):
     assert torch.equal(mean[0], x[0] if present else torch.zeros(WIDTH))
 
 
+def test_standardize_leaves_a_constant_column_at_zero():
+    x = torch.stack((torch.full((5,), 3.0), torch.arange(5.0)), -1).double().requires_grad_()
+    out = OStandardize(eps=0.0)(x, torch.ones(5).double())
+    assert out[:, 0].tolist() == [0.0] * 5
+    assert out[:, 1].std(correction=0).item() == pytest.approx(1.0)
+    out.square().sum().backward()
+    assert x.grad.isfinite().all()
+
+
 @pytest.mark.parametrize("name", [name for name in COMPONENTS if "OStandardize" not in name])
 def test_gradients_of_components(name):
     h = torch.randn(1, 3, WIDTH, dtype=torch.float64) * 1e-3
@@ -313,5 +322,7 @@ def test_bad_settings_are_refused():
         OTransformerConfig(OAttentionConfig(8, 2, source_width=5))
     with pytest.raises(OperatorError, match="tau"):
         OInject(tau=-1.0)
+    with pytest.raises(ShapeError, match=f"{WIDTH} wide"):
+        COMPONENTS["OAttention"](torch.ones(1, 4, WIDTH + 1))
     with pytest.raises(ShapeError, match="tokens"):
         COMPONENTS["OAttention"](torch.ones(4, WIDTH))

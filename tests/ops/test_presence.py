@@ -29,6 +29,11 @@ def ulps(got: float, want: mpmath.mpf) -> float:
     return abs(float(mpmath.mpf(got) - want)) / spacing
 
 
+@pytest.mark.parametrize("tau", [1, np.float32(0.5), np.int64(2), torch.tensor(0.5)])
+def test_any_kind_of_number_is_a_tau(tau):
+    assert presence(torch.ones(3), tau).item() == pytest.approx(3 / (3 + float(tau)))
+
+
 @given(
     direction=st.lists(st.floats(0.125, 1, width=32) | st.just(0.0), min_size=1, max_size=16),
     exponent=st.floats(-18, 18),

@@ -1,0 +1,126 @@
+"""Sources that are not there never reach a kernel, so they cannot change how it rounds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from retrofit.contracts import KERNELS, Setting
+from retrofit.contracts.samples import Shape, beside_a_fuller, draw, with_null_sources
+from retrofit.ops import OAttention, OAttentionConfig, record_kernels, support
+from retrofit.ops.dispatch import DIRECT_MAX_SOURCES
+from retrofit.ops.support import present_first
+
+SHORT, LONG = Shape(2, 4, 2, 7, 13, 16), Shape(2, 4, 2, 7, 300, 16)
+
+
+def sample(shape=SHORT, mask="none", dtype=torch.float32):
+    return draw(Setting("auto", dtype, seed=3), shape, mask)
+
+
+def inputs(x):
+    return x.k_BhJD, x.v_BhJD, x.p_BJ, x.mask
+
+
+@pytest.mark.parametrize("mask", ["none", "bool", "float", "per_key"])
+@pytest.mark.parametrize("shape", [SHORT, LONG], ids=["short", "long"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_null_sources_change_no_bit_whatever_the_layout(kernel, shape, mask):
+    x = sample(shape, mask)
+    wide = with_null_sources(x, [0, 3, 5, 5, 13], seed=1)
+
+    def tokens_major(y):
+        k, v = (z.transpose(1, 2).contiguous().transpose(1, 2) for z in (y.k_BhJD, y.v_BhJD))
+        return replace(y, k_BhJD=k, v_BhJD=v)
+
+    for layout in (lambda y: y, tokens_major):
+        assert torch.equal(layout(wide).run(kernel), layout(x).run(kernel))
+    woken = replace(wide, p_BJ=wide.p_BJ.masked_fill(wide.p_BJ == 0, 1e-3))
+    assert not torch.equal(woken.run(kernel), x.run(kernel))
+
+
+def test_null_sources_do_not_change_the_kernel_that_is_chosen():
+    x = sample(Shape(2, 4, 4, 7, DIRECT_MAX_SOURCES, 16))
+    wide = with_null_sources(x, [2] * 40, seed=1)
+    with record_kernels() as counter:
+        assert torch.equal(wide.run("auto"), x.run("auto"))
+    assert counter == {"direct": 2}
+
+
+def test_null_tokens_leave_cross_attention_bit_for_bit():
+    torch.manual_seed(0)
+    layer = OAttention(OAttentionConfig(width=32, heads=4)).eval()
+    x_BSE, y_BJE = torch.randn(2, 5, 32), torch.randn(2, 11, 32)
+    order = torch.tensor([0, 1, 11, 2, 11, 3, 4, 5, 6, 7, 8, 9, 10, 11])
+    wide_BJE = torch.cat((y_BJE, torch.zeros(2, 1, 32)), 1)[:, order]
+    with torch.no_grad():
+        want = layer(x_BSE, y_BJE)
+        assert torch.equal(layer(x_BSE, wide_BJE), want)
+        assert not torch.equal(layer(x_BSE, wide_BJE + 1e-3), want)
+
+
+def test_nothing_moves_where_all_are_present_or_absent_ones_stand_last():
+    x = sample(mask="bool")
+    full = replace(x, p_BJ=x.p_BJ.clamp(min=1e-3))
+    assert all(a is b for a, b in zip(present_first(*inputs(full)), inputs(full), strict=True))
+
+    last = replace(full, p_BJ=full.p_BJ.clone())
+    last.p_BJ[:, 9:] = 0
+    k, v, p, mask = present_first(*inputs(last))
+    assert k.data_ptr() == last.k_BhJD.data_ptr()
+    assert v.data_ptr() == last.v_BhJD.data_ptr()
+    assert k.shape[2] == v.shape[2] == p.shape[1] == mask.shape[-1] == 9
+
+    first = replace(full, p_BJ=full.p_BJ.clone())
+    first.p_BJ[:, :4] = 0
+    k, v, p, mask = present_first(*inputs(first))
+    assert k.data_ptr() != first.k_BhJD.data_ptr()
+    for got, want in zip((k, v, p, mask), inputs(first), strict=True):
+        axis = 2 if got.dim() == 4 and got is not mask else -1
+        assert torch.equal(got, want.narrow(axis, 4, 9).expand_as(got))
+
+
+def test_ragged_batch_keeps_what_another_element_needs():
+    x = beside_a_fuller(with_null_sources(sample(), [4], seed=1))
+    k, _, p, _ = present_first(*inputs(x))
+    assert k.shape[2] == 14
+    for row_new, row_old in zip(p, x.p_BJ, strict=True):
+        there = row_old[row_old > 0]
+        assert torch.equal(row_new[: len(there)], there)
+        assert not row_new[len(there) :].any()
+
+
+def test_large_keys_and_values_stay_where_they_are(monkeypatch):
+    x = sample()
+    wide = with_null_sources(x, [4], seed=1)
+    monkeypatch.setattr(support, "MAX_MOVED", wide.k_BhJD.numel() + wide.v_BhJD.numel() - 1)
+    assert present_first(*inputs(wide))[0] is wide.k_BhJD
+    # Four roundings of values below 2: the weight of 0 still silences the source.
+    assert (wide.run("direct") - x.run("direct")).abs().max() <= 4 * torch.finfo(torch.float32).eps
+
+
+@pytest.mark.parametrize("kernel", ["naive", "direct", "exact"])
+def test_gradients_are_those_without_the_null_sources(kernel):
+    x = sample(dtype=torch.float64)
+    x = replace(x, p_BJ=x.p_BJ.clamp(min=1e-3))
+    wide = with_null_sources(x, [0, 6], seed=1)
+
+    def gradients(y):
+        leaves = [z.clone().requires_grad_() for z in (y.k_BhJD, y.v_BhJD, y.p_BJ)]
+        out = replace(y, k_BhJD=leaves[0], v_BhJD=leaves[1], p_BJ=leaves[2]).run(kernel)
+        return torch.autograd.grad(out.square().sum(), leaves)
+
+    null = wide.p_BJ[0] == 0
+    for axis, got, want in zip((2, 2, 1), gradients(wide), gradients(x), strict=True):
+        assert torch.equal(got.index_select(axis, (~null).nonzero()[:, 0]), want)
+        assert not got.index_select(axis, null.nonzero()[:, 0]).any()
+        assert want.abs().max() > 1e-3
+
+
+def test_gradients_have_a_path_where_nothing_is_present():
+    x = sample()
+    v = x.v_BhJD.clone().requires_grad_()
+    replace(x, v_BhJD=v, p_BJ=torch.zeros_like(x.p_BJ)).run("auto").sum().backward()
+    assert not v.grad.any()
