@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _MAX_CASE_ROWS = 90
 """Beyond so many cases a forest plot has one row per data set, with all its seeds on it."""
 _ROW_INCHES = 0.23
+_LINEAR_PCT = 0.01
+"""Changes of RMSE within it are drawn on a linear scale in the presence sweep."""
 
 
 def pictures(summary: Summary) -> tuple[Picture, ...]:
@@ -204,8 +206,10 @@ def _tau(summary: Summary) -> Figure:
 def _presence(summary: Summary) -> Figure:
     figure, (left, right) = new_figure(9.2, 3.9, columns=2)
     grouped = presence_sweep.by_variant(presence_sweep.presence_points(summary))
-    for name, points in grouped.items():
+    for number, (name, points) in enumerate(grouped.items()):
         gap = [1.0 - point.target_presence for point in points]
+        # A little apart, so that the intervals of the variants do not cover each other.
+        beside = [x * 1.06 ** (number - (len(grouped) - 1) / 2) for x in gap]
         style: dict[str, Any] = {
             "color": colour(name),
             "marker": marker(name),
@@ -215,7 +219,7 @@ def _presence(summary: Summary) -> Figure:
         mean = [point.mean_pct for point in points]
         low = [point.mean_pct - point.ci_low_pct for point in points]
         high = [point.ci_high_pct - point.mean_pct for point in points]
-        left.errorbar(gap, mean, yerr=[low, high], capsize=3, linewidth=1.4, label=name, **style)
+        left.errorbar(beside, mean, yerr=[low, high], capsize=3, linewidth=1.4, label=name, **style)
         median = [point.null_radius_median for point in points]
         largest = [point.null_radius_max for point in points]
         right.plot(gap, median, linewidth=1.4, **style)
@@ -232,7 +236,10 @@ def _presence(summary: Summary) -> Figure:
         axes.set_xticks(ticks, [f"{tick:.4g}" for tick in ticks], rotation=35, fontsize=8)
         axes.minorticks_off()
     right.set_yscale("log")
-    left.set_ylabel("mean change of RMSE, percent")
+    # Logarithmic both ways from zero: the changes span four powers of ten and both signs.
+    left.set_yscale("symlog", linthresh=_LINEAR_PCT)
+    left.yaxis.set_major_formatter("{x:g}")
+    left.set_ylabel(f"mean RMSE change, % (linear to ±{_LINEAR_PCT:g})")
     right.set_ylabel("null radius (solid: median, dashed: largest)")
     literal(figure.suptitle(_about(summary), x=0.01, ha="left", fontsize=9.5))
     figure.legend(loc="outside lower left", ncols=4, fontsize=8)
