@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from experiments.summary import Summary
 
 _HALF_BAR = 50.0
+_MOST_CARDS = 4
+"""Of more variants the table says it in less space."""
 
 
 def html_page(summary: Summary, pictures: Sequence[Picture]) -> str:
@@ -42,7 +44,7 @@ def html_page(summary: Summary, pictures: Sequence[Picture]) -> str:
         unfinished="some cases have no row yet." if run.get("status") == "running" else "",
         css=Markup(_asset("page.css").strip()),
         script=Markup(_asset("page.js").strip()),
-        cards=[_card(item) for item in summary.variants],
+        cards=[_card(item) for item in summary.variants if len(summary.variants) <= _MOST_CARDS],
         pictures=[
             {"title": picture.title, "svg": Markup(_inline(picture.svg))} for picture in pictures
         ],

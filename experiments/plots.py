@@ -51,12 +51,12 @@ def pictures(summary: Summary) -> tuple[Picture, ...]:
     if names:
         title = f"RMSE change of each case against stock; {about}"
         drawn.append(render("forest", title, lambda: _forest(summary, names)))
-    if summary.run.get("patches"):
-        title = f"tau and null radius of each stream; {about}"
-        drawn.append(render("tau", title, lambda: _tau(summary)))
     if presence_sweep.presence_points(summary):
         title = f"RMSE change and null radius against target presence; {about}"
         drawn.append(render("presence_sweep", title, lambda: _presence(summary)))
+    if summary.run.get("patches"):
+        title = f"tau and null radius of each stream; {about}"
+        drawn.append(render("tau", title, lambda: _tau(summary)))
     return tuple(drawn)
 
 
@@ -162,8 +162,11 @@ def _margins(axes: Axes, summary: Summary) -> None:
 def _tau(summary: Summary) -> Figure:
     patches: dict[str, Any] = summary.run["patches"]
     names = sorted(patches, key=variant_rank)
-    # Of a presence sweep one shape says it: tau of all targets differs by one factor.
-    shown = [name for name in names if variant_name.MARK not in name] or names[:1]
+    # Of a presence sweep one target says it: tau of the others differs by a factor.
+    by_base = {variant_name.parse(name).base: name for name in reversed(names)}
+    shown = [name for name in names if variant_name.MARK not in name] or sorted(
+        by_base.values(), key=variant_rank
+    )
     streams = {
         name: {item["name"]: item for item in patches[name].get("streams", [])} for name in shown
     }
