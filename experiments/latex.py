@@ -5,6 +5,7 @@ Imports neither torch nor tabpfn.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from experiments import markdown
@@ -33,15 +34,20 @@ _ESCAPES = {
     # After the end of a row, LaTeX takes a bare "[" or "*" for an argument of it.
     "[": "{[}",
     "*": "{*}",
-    "–": "--",
+    "`": r"\textasciigrave{}",
+    "–": r"\textendash{}",
     "…": r"\ldots{}",
     REPLACEMENT: "?",
 }
 
+_LIGATURES = re.compile("-(?=-)|,(?=,)|'(?=')")
+"""What LaTeX would join with the next mark: a dash, a quotation mark."""
+
 
 def escape(text: Any) -> str:
     """Text that LaTeX prints as it is."""
-    return "".join(_ESCAPES.get(mark, mark) for mark in visible(text))
+    escaped = "".join(_ESCAPES.get(mark, mark) for mark in visible(text))
+    return _LIGATURES.sub(r"\g<0>{}", escaped)
 
 
 def tabular(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

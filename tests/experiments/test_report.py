@@ -190,6 +190,8 @@ def test_odd_names_survive_every_form(tmp_path: Path) -> None:
         ("[x]*", "{[}x]{*}"),
         ("a|b<c>", r"a\textbar{}b\textless{}c\textgreater{}"),
         ("nul\0", "nul?"),
+        ("a---b 1-2", r"a-{}-{}-b 1-2"),
+        ("``x,,''", r"\textasciigrave{}\textasciigrave{}x,{},'{}'"),
     ],
 )
 def test_latex_prints_text_as_it_is(text: str, expected: str) -> None:
