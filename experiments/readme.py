@@ -1,12 +1,15 @@
 """Figures of the README, filled in from ``results/`` and nowhere else.
 
-A block stands between ``<!-- results: FOLDER WHAT -->`` and ``<!-- end -->``. Run
-``python -m experiments.readme`` to fill every block anew; a test checks that none is out of date.
+A block stands between ``<!-- results: FOLDER WHAT -->`` and ``<!-- end -->`` for the folder of a
+sweep, or begins with ``<!-- results: PAGE.md#heading table -->`` for the first table under a
+heading of any page. Run ``python -m experiments.readme`` to fill every block anew; a test checks
+that none is out of date.
 """
 
 from __future__ import annotations
 
 import datetime
+import itertools
 import re
 import sys
 from pathlib import Path
@@ -25,6 +28,7 @@ BLOCK = re.compile(
     r"(?P<body>.*?)(?P<end><!-- end -->)",
     re.DOTALL,
 )
+TABLE = "table"
 NOT_MEASURED = "_Not measured yet._"
 
 
@@ -40,14 +44,28 @@ def fill(text: str, results: Path) -> str:
 
     def made(block: re.Match[str]) -> str:
         what, folder = block["what"], results / block["folder"]
-        if what not in PARTS:
-            raise ConfigError(f"README block '{what}' is not one of {', '.join(PARTS)}")
+        if what not in (*PARTS, TABLE):
+            raise ConfigError(f"README block '{what}' is not one of {', '.join((*PARTS, TABLE))}")
         body = NOT_MEASURED
+        page, _, heading = block["folder"].partition("#")
+        if what == TABLE and (results / page).is_file():
+            body = _first_table(results / page, heading)
         if (folder / "cases.csv").is_file():
             body = PARTS[what](read_folder(folder))
         return f"{block['start']}{body}\n{block['end']}"
 
     return BLOCK.sub(made, text)
+
+
+def _first_table(page: Path, heading: str) -> str:
+    """The first table under a heading, which is named as a link to it would name it."""
+    _, _, below = page.read_text(encoding="utf-8").partition("\n## ")
+    for section in below.split("\n## "):
+        title, *lines = section.split("\n")
+        if re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") == heading:
+            rows = itertools.dropwhile(lambda line: not line.startswith("|"), lines)
+            return "\n".join(itertools.takewhile(lambda line: line.startswith("|"), rows))
+    raise ConfigError(f"README block: {page} has no heading '{heading}'")
 
 
 def read_folder(folder: Path) -> Summary:

@@ -54,6 +54,17 @@ def test_block_is_filled_from_its_folder_alone(toy_config: SweepConfig, tmp_path
     assert "took 4.5 minutes" in fill("<!-- results: toy time -->\n<!-- end -->", tmp_path)
 
 
+def test_table_block_copies_the_first_table_under_its_heading(tmp_path: Path) -> None:
+    page = "# T\n\n| no |\n\n## One, two\n\ntext\n\n| a |\n| - |\n| 1 |\n\n| b |\n\n## Three\n"
+    (tmp_path / "page.md").write_text(page)
+    filled = fill("<!-- results: page.md#one-two table -->\n<!-- end -->", tmp_path)
+    assert filled == ("<!-- results: page.md#one-two table -->\n| a |\n| - |\n| 1 |\n<!-- end -->")
+    with pytest.raises(ConfigError, match="no heading 'four'"):
+        fill("<!-- results: page.md#four table -->\n<!-- end -->", tmp_path)
+    gone = fill("<!-- results: gone.md#four table -->\n<!-- end -->", tmp_path)
+    assert NOT_MEASURED in gone
+
+
 def test_unknown_block_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="README block 'figures'"):
         fill("<!-- results: toy figures -->\n<!-- end -->", tmp_path)
