@@ -86,15 +86,21 @@ class Setting:
 def run_ablation(
     config: AblationConfig, report: Callable[[str], None] = lambda _: None
 ) -> pd.DataFrame:
-    """Run the whole grid and return ``COLUMNS``: one row per host, dtype, seed and block."""
+    """Run the whole grid and return ``COLUMNS``: one row per host, dtype, seed and block.
+
+    On one thread, whatever the caller's setting: several share the rows of a matrix product out
+    by their number, and one row more then moves last bits of the others.
+    """
     from experiments.ablation_hosts import measure
+    from experiments.threads import pinned_threads
 
     rows: list[dict[str, Any]] = []
     grid = itertools.product(config.layers, config.placements, config.widths, config.depths)
     for layers, placement, width, depth in grid:
         report(f"{layers}, {placement}-norm, width {width}, depth {depth}")
-        for seed in range(config.seeds):
-            rows += measure(Setting(layers, placement, width, depth, seed), HOSTS, config)
+        with pinned_threads(1):
+            for seed in range(config.seeds):
+                rows += measure(Setting(layers, placement, width, depth, seed), HOSTS, config)
     figures: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS))
     return figures
 

@@ -86,8 +86,10 @@ def page(summary: pd.DataFrame, config: AblationConfig) -> str:
             "zero token at a seeded place. `old tokens moved` is the largest change of any "
             "component of an old token after the last block, as the median over the seeds and, in "
             "brackets, the largest; `zero token` is its largest component after any block of any "
-            "seed. The paper reports a shift of about 7.98 with OAttention alone and about 0 "
-            "with all components; its sizes and weights are not known to us."
+            "seed. All on one thread: several share the rows of a matrix product out by their "
+            "number, and then one row more moves last bits of the others. The paper reports a "
+            "shift of about 7.98 with OAttention alone and about 0 with all components; its sizes "
+            "and weights are not known to us."
         ),
         (
             "*Biased* hosts have LayerNorm, projections and feed-forward with biases. *Bias-free* "

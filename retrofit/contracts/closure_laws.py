@@ -95,34 +95,34 @@ def _components(setting: Setting) -> Iterator[tuple[str, _Map]]:
 
 
 def _closure(setting: Setting, name: str, map_: _Map, layers: int) -> list[Figure]:
-    """Insert NULL tokens at the front, in the middle and at the end, all at once."""
+    """Insert NULL tokens at the front, in the middle and at the end, all at once.
+
+    Also beside a batch element that has ordinary tokens there ("ragged"), so that no kernel can
+    leave their places out.
+    """
     generator = torch.Generator().manual_seed(setting.seed)
-    h_BSE = torch.randn((2, TOKENS, WIDTH), generator=generator, dtype=torch.float64)
-    h_BSE = h_BSE.to(setting.device, setting.dtype)
-    old = torch.ones(TOKENS + 3, dtype=torch.bool)
-    old[[0, 5, TOKENS + 2]] = False
-    wide_BSE = h_BSE.new_zeros((2, TOKENS + 3, WIDTH))
-    wide_BSE[:, old] = h_BSE
+    tokens = TOKENS + 3
+    drawn_BSE = torch.randn((3, tokens, WIDTH), generator=generator, dtype=torch.float64)
+    drawn_BSE = drawn_BSE.to(setting.device, setting.dtype)
+    old = torch.ones(tokens, dtype=torch.bool)
+    old[[0, 5, tokens - 1]] = False
+    wide_BSE = drawn_BSE.clone()
+    wide_BSE[:2, ~old] = 0.0
     with torch.no_grad():
-        before, after = map_(h_BSE), map_(wide_BSE)
+        before, after, ragged = map_(wide_BSE[:2, old]), map_(wide_BSE[:2]), map_(wide_BSE)[:2]
     ulp = ulp_at(largest(before), setting.dtype)
+    bound = ULPS_PER_LAYER * layers * ulp
+    basis = f"{ULPS_PER_LAYER:g} ulp of the output's scale a layer"
+
+    def moved(case: str, out: Tensor) -> Figure:
+        shift = deviation(out[:, old], before)
+        return Figure("O-Closure", f"{name}: {case}", shift, bound, basis, ulp)
+
+    null = max(largest(after[:, ~old]), largest(ragged[:, ~old]))
     return [
-        Figure(
-            "O-Closure",
-            f"{name}: old tokens",
-            deviation(after[:, old], before),
-            ULPS_PER_LAYER * layers * ulp,
-            f"{ULPS_PER_LAYER:g} ulp of the output's scale a layer",
-            ulp,
-        ),
-        Figure(
-            "O-Closure",
-            f"{name}: NULL tokens",
-            largest(after[:, ~old]),
-            0.0,
-            "exactly 0",
-            ulp,
-        ),
+        moved("old tokens", after),
+        moved("old tokens, ragged batch", ragged),
+        Figure("O-Closure", f"{name}: NULL tokens", null, 0.0, "exactly 0", ulp),
     ]
 
 
