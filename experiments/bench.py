@@ -9,6 +9,7 @@ Shapes: R rows, B batch (ensemble members), C columns, N train rows.
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, cast
@@ -16,10 +17,13 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pandas as pd
 
-from experiments.errors import BenchmarkError
+from experiments import markdown, provenance
+from experiments.atomic import write_atomic
+from experiments.errors import BenchmarkError, ResultsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from torch import nn
 
@@ -108,6 +112,51 @@ def bench(
             for variant in variants
         ]
     return rows
+
+
+def cells(rows: Sequence[BenchRow]) -> tuple[Sequence[str], list[list[str]]]:
+    """The rows as a table to print."""
+    header = ("shape", "variant", "stock", "variant / stock", "quartiles", "kernels")
+    return header, [
+        [
+            row.shape,
+            row.variant,
+            f"{row.stock_s * 1e3:.1f} ms",
+            f"{row.ratio:.2f}",
+            f"{row.ratio_low:.2f} to {row.ratio_high:.2f}",
+            row.kernels,
+        ]
+        for row in rows
+    ]
+
+
+def write_bench(
+    folder: Path, host: str, rows: Sequence[BenchRow], command: Sequence[str], *, notice: str
+) -> list[Path]:
+    """Write ``bench.{csv,md,json}`` and return their paths.
+
+    Raises:
+        ResultsError: the folder cannot be written.
+    """
+    about = {"machine": provenance.machine(), "versions": provenance.versions()}
+    record = {"schema": 1, "command": list(command), "code": provenance.git_state(), **about}
+    made = (
+        f"Made by `{' '.join(command)}` with {about['machine']['torch_threads']} threads, "
+        f"{rows[0].rounds} rounds. A ratio is the median over the rounds; its quartiles beside it."
+    )
+    title = f"# One forward pass of {host}, variant beside stock"
+    parts = (title, notice, made, markdown.table(*cells(rows)))
+    texts = {
+        "bench.csv": table(rows).to_csv(index=False, lineterminator="\n"),
+        "bench.md": "\n\n".join(filter(None, parts)) + "\n",
+        "bench.json": json.dumps(record, indent=1) + "\n",
+    }
+    try:
+        for name, text in texts.items():
+            write_atomic(folder / name, text)
+    except OSError as error:
+        raise ResultsError(f"{folder}: cannot be written: {error}") from None
+    return [folder / name for name in texts]
 
 
 def table(rows: Sequence[BenchRow]) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -30,12 +31,9 @@ def bench(
     import torch
 
     import retrofit
-    from experiments import markdown
-    from experiments.atomic import write_atomic
     from experiments.bench import bench as run_bench
-    from experiments.bench import table
+    from experiments.bench import cells, write_bench
     from experiments.cli.output import built_in_notice, print_table, say
-    from experiments.provenance import machine, versions
     from experiments.writable import prepare_out
 
     if out is not None:
@@ -44,26 +42,10 @@ def bench(
         torch.set_num_threads(threads)
     loaded = retrofit.load_host(host)
     rows = run_bench(loaded, [name.strip() for name in variants.split(",")], rounds=rounds)
-    header = ("shape", "variant", "stock", "variant / stock", "quartiles", "kernels")
-    cells = [
-        (
-            row.shape,
-            row.variant,
-            f"{row.stock_s * 1e3:.1f} ms",
-            f"{row.ratio:.2f}",
-            f"{row.ratio_low:.2f} to {row.ratio_high:.2f}",
-            row.kernels,
-        )
-        for row in rows
-    ]
-    title = f"One forward pass of {host}, variant beside stock, {rounds} rounds"
-    print_table(title, header, cells)
+    print_table(f"One forward pass of {host}, variant beside stock, {rounds} rounds", *cells(rows))
     notice = built_in_notice(loaded.sha256)
     if notice:
         say(notice)
     if out is not None:
-        write_atomic(out / "bench.csv", table(rows).to_csv(index=False, lineterminator="\n"))
-        about = {**machine(), **versions(("oretro", "tabpfn", "torch"))}
-        facts = "\n".join(f"- {name}: {value}" for name, value in about.items())
-        parts = (f"# {title}", notice, markdown.table(header, cells), facts)
-        write_atomic(out / "bench.md", "\n\n".join(filter(None, parts)) + "\n")
+        for path in write_bench(out, host, rows, ["oretro", *sys.argv[1:]], notice=notice):
+            say(f"wrote {path}")

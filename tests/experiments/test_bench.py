@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 import retrofit
 from experiments import bench as bench_module
-from experiments.bench import BenchShape, bench, table
-from experiments.errors import BenchmarkError
+from experiments.bench import BenchShape, bench, table, write_bench
+from experiments.errors import BenchmarkError, ResultsError
 
 TINY_SHAPE = BenchShape(train=20, test=5, columns=3, members=2)
 
@@ -21,6 +24,23 @@ def test_one_row_per_shape_and_variant(mini_host) -> None:
     assert (frame["ratio"] <= frame["ratio_high"]).all()
     calls = sum(int(part.split()[0]) for part in rows[0].kernels.split(", "))
     assert calls == retrofit.plan(mini_host, "oa").counts["attention"]
+
+
+def test_what_is_written_says_how_it_was_made(mini_host, tmp_path: Path) -> None:
+    rows = bench(mini_host, ["oa"], shapes=[TINY_SHAPE], rounds=3)
+    written = write_bench(tmp_path, "mini", rows, ["oretro", "bench"], notice="Not theirs.")
+    assert {path.name for path in written} == {"bench.csv", "bench.md", "bench.json"}
+    page = (tmp_path / "bench.md").read_text()
+    assert "Made by `oretro bench`" in page
+    assert "Not theirs." in page
+    assert f"{rows[0].ratio:.2f}" in page
+    record = json.loads((tmp_path / "bench.json").read_text())
+    assert record["command"] == ["oretro", "bench"]
+    assert record["machine"]["torch_threads"] >= 1
+    gone = tmp_path / "file"
+    gone.write_text("")
+    with pytest.raises(ResultsError, match="cannot be written"):
+        write_bench(gone, "mini", rows, [], notice="")
 
 
 def test_a_wrong_answer_is_not_timed(mini_host, monkeypatch: pytest.MonkeyPatch) -> None:
