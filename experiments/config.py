@@ -79,6 +79,10 @@ class SweepConfig(BaseModel):
     """Presence of the smallest legitimate carriers, from which tau is calibrated."""
     tau: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """One tau for all sites in place of the calibration."""
+    eps_den: float = Field(default=1e-8, ge=0, allow_inf_nan=False)
+    """Mass of the value-less extra source of every attention; 0 switches it off."""
+    eps_mode: Literal["absolute", "relative"] = "absolute"
+    """Whether ``eps_den`` is on the raw scale or relative to the largest present term."""
     timing_repeats: int = Field(default=1, ge=1)
     """Timed predictions per case and variant; their median is reported."""
     noise_floor: bool = True

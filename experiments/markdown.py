@@ -31,6 +31,8 @@ _LIMITS = (
 )
 _CLOSED = "closed"
 _NONE = "–"
+_EPS = (1e-8, "absolute")
+"""eps_den and its mode unless a configuration says otherwise."""
 
 
 def summary_page(summary: Summary) -> str:
@@ -195,6 +197,9 @@ def remarks(summary: Summary) -> list[str]:
     config = summary.run.get("config", {})
     if config and any(MARK not in item.variant for item in summary.variants):
         lines.append(_presence(config))
+    eps = (config.get("eps_den", _EPS[0]), config.get("eps_mode", _EPS[1]))
+    if eps != _EPS:
+        lines.append(f"eps_den was {eps[0]:g}, {eps[1]}, rather than {_EPS[0]:g}, {_EPS[1]}.")
     left_out = max((item.left_out for item in summary.variants), default=0)
     if left_out:
         lines.append(

@@ -66,10 +66,11 @@ def variant_settings(config: SweepConfig, variant: str) -> tuple[tuple[str, str]
     """What a variant is built with, as it enters the key of a result."""
     if variant == variant_name.STOCK or variant_name.is_noise(variant):
         return ()
+    eps = (("eps_den", repr(config.eps_den)), ("eps_mode", config.eps_mode))
     if config.tau is not None:
-        return (("tau", repr(config.tau)),)
+        return (("tau", repr(config.tau)), *eps)
     presence = variant_name.parse(variant).target_presence or config.target_presence
-    return (("target_presence", repr(presence)),)
+    return (("target_presence", repr(presence)), *eps)
 
 
 def load_subjects(config: SweepConfig) -> Subjects:
@@ -99,6 +100,8 @@ def load_subjects(config: SweepConfig) -> Subjects:
             target_presence=None
             if config.tau is not None
             else name.target_presence or config.target_presence,
+            eps_den=config.eps_den,
+            eps_mode=config.eps_mode,
         )
         # A regressor's own copy: casting or moving it leaves `result` alone.
         model = result.regressor().model_path.model

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from retrofit import errors, ops
 from retrofit.architecture import register
-from retrofit.calibrate import CalibrationTable
+from retrofit.calibrate import CalibrationTable, Carriers, calibrate, measure_carriers
+from retrofit.calibration import Calibration
 from retrofit.closure import Presence, declaring
 from retrofit.config import RetrofitConfig
 from retrofit.host import Host, HostDescription
@@ -21,7 +22,9 @@ from retrofit.report import PatchReport
 register()
 
 __all__ = [
+    "Calibration",
     "CalibrationTable",
+    "Carriers",
     "Host",
     "HostDescription",
     "PatchPlan",
@@ -29,10 +32,12 @@ __all__ = [
     "Patched",
     "Presence",
     "RetrofitConfig",
+    "calibrate",
     "declaring",
     "describe_host",
     "errors",
     "load_host",
+    "measure_carriers",
     "official_names",
     "ops",
     "patch",

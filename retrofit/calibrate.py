@@ -19,20 +19,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from retrofit.calibration import Calibration
 from retrofit.clone import alias
-from retrofit.config import RetrofitConfig, Variant
+from retrofit.config import DEFAULT_TARGET_PRESENCE, RetrofitConfig, Variant
+from retrofit.digest import arrays_sha256
 from retrofit.errors import CalibrationError
 from retrofit.hosts import v3
 from retrofit.hosts.probe import Probe, probing
+from retrofit.plan import plan
+from retrofit.report import QUANTILE, StreamReport, TableRecord, package_versions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import ArrayLike
 
     from retrofit.host import Host
 
-QUANTILE = 0.01
 TRAIN_SHARE = 0.7
 MIN_ROWS = 3
 """Two to fit on and one to predict."""
@@ -103,30 +106,130 @@ def survey(host: Host, config: RetrofitConfig, tables: Sequence[CalibrationTable
     return watcher.survey()
 
 
-def calibrate(
-    host: Host, variant: Variant, tables: Sequence[CalibrationTable], target_presence: float
-) -> dict[str, float]:
-    """tau per stream, such that the first percentile of its carriers has ``target_presence``.
+@dataclass(frozen=True, eq=False)
+class Carriers:
+    """How large the carriers of a stock host are on calibration tables."""
 
-    Presence is forced to 1 while the carriers are measured, so they are the stock host's own.
+    host_name: str
+    host_sha256: str
+    variant: Variant
+    squared_norms: dict[str, np.ndarray]
+    """``|h|^2`` of every active token (tokens,), for each stream that ``variant`` needs."""
+    tables: list[TableRecord]
+
+    def calibration(self, target_presence: float = DEFAULT_TARGET_PRESENCE) -> Calibration:
+        """tau such that each stream's first percentile of ``|h|^2`` has ``target_presence``.
+
+        Raises:
+            CalibrationError: ``target_presence`` does not lie strictly between 0 and 1.
+        """
+        require_target(target_presence)
+        return Calibration(
+            variant=self.variant,
+            target_presence=target_presence,
+            host_name=self.host_name,
+            host_sha256=self.host_sha256,
+            streams=[
+                StreamReport.of(name, _tau(norms, target_presence), norms)
+                for name, norms in self.squared_norms.items()
+            ],
+            tables=self.tables,
+            versions=package_versions(),
+        )
+
+
+def measure_carriers(
+    host: Host, variant: Variant, tables: Sequence[CalibrationTable] | None = None
+) -> Carriers:
+    """Predict the held-out part of each table with a stock host, and measure its carriers.
+
+    Presence is forced to 1 meanwhile, so they are the stock host's own. One measurement serves
+    any number of target presences.
+
+    Args:
+        host: A stock host. It is not changed.
+        variant: ``oa``, ``full`` or ``closed``, which decides the streams.
+        tables: None for seeded synthetic ones. Never rows that the host is evaluated on.
 
     Raises:
+        RetrofitError: the first reason not to patch this host.
         CalibrationError: a table cannot be used, or a stream showed no active token.
+    """
+    the_plan = plan(host, variant)
+    the_plan.require_no_problem()
+    chosen = synthetic_tables() if tables is None else list(tables)
+    stock_like = RetrofitConfig(variant=variant, presence="one", tau={}, eps_den=0.0)
+    seen = survey(host, stock_like, chosen).squared_norms
+    return Carriers(
+        host_name=host.name,
+        host_sha256=host.sha256,
+        variant=variant,
+        squared_norms={name: active(seen, name) for name in the_plan.streams},
+        tables=[record(table) for table in chosen],
+    )
+
+
+def calibrate(
+    host: Host,
+    variant: Variant,
+    *,
+    target_presence: float = DEFAULT_TARGET_PRESENCE,
+    tables: Sequence[CalibrationTable] | None = None,
+) -> Calibration:
+    """tau per stream, for ``retrofit.patch(host, variant, tau=...)`` or a file.
+
+    ``measure_carriers`` followed by ``Carriers.calibration``: see there for the arguments.
+
+    Raises:
+        RetrofitError: the first reason not to patch this host.
+        CalibrationError: tau cannot be set from the tables, or not for this target.
+    """
+    require_target(target_presence)
+    return measure_carriers(host, variant, tables).calibration(target_presence)
+
+
+def require_target(target_presence: float) -> None:
+    """Check a target presence before anything is measured for it.
+
+    Raises:
+        CalibrationError: it does not lie strictly between 0 and 1.
     """
     if not 0 < target_presence < 1:
         msg = f"target_presence is {target_presence}; it must lie strictly between 0 and 1"
         raise CalibrationError(msg)
-    stock_like = RetrofitConfig(variant=variant, presence="one", tau={}, eps_den=0.0)
-    seen = survey(host, stock_like, tables).squared_norms
-    tau = {}
-    for stream in v3.streams(host.architecture_config, variant):
-        norms = seen.get(stream)
-        if norms is None or not norms.size:
-            raise CalibrationError(silent_stream(stream))
-        q01 = float(np.quantile(norms, QUANTILE))
-        exact = q01 * (1 - target_presence) / target_presence
-        tau[stream] = float(f"{exact:.{SIGNIFICANT_DIGITS}g}")
-    return tau
+
+
+def active(squared_norms: Mapping[str, np.ndarray], stream: str) -> np.ndarray:
+    """``|h|^2`` of the active tokens of one stream (tokens,), at least one.
+
+    Raises:
+        CalibrationError: the calibration tables put no token into the stream.
+    """
+    norms = squared_norms.get(stream)
+    if norms is None or not norms.size:
+        msg = (
+            f"stream {stream} showed no active token on the calibration tables (a constant target "
+            "runs no network), so nothing is known of it; give other tables"
+        )
+        raise CalibrationError(msg)
+    return norms
+
+
+def record(table: CalibrationTable) -> TableRecord:
+    """Name, size and content hash of a table.
+
+    Raises:
+        CalibrationError: the table cannot be used.
+    """
+    X, y = _arrays(table)
+    rows, columns = X.shape
+    return TableRecord(table.name, rows, columns, arrays_sha256(X, y))
+
+
+def _tau(squared_norms: np.ndarray, target_presence: float) -> float:
+    q01 = float(np.quantile(squared_norms, QUANTILE))
+    exact = q01 * (1 - target_presence) / target_presence
+    return float(f"{exact:.{SIGNIFICANT_DIGITS}g}")
 
 
 def _arrays(table: CalibrationTable) -> tuple[np.ndarray, np.ndarray]:
@@ -147,14 +250,6 @@ def _arrays(table: CalibrationTable) -> tuple[np.ndarray, np.ndarray]:
         msg = f"calibration table {table.name!r} has a target that is not finite, or an infinity"
         raise CalibrationError(msg)
     return X, y
-
-
-def silent_stream(stream: str) -> str:
-    """What to say of a stream in which the calibration tables put no token."""
-    return (
-        f"stream {stream} showed no active token on the calibration tables (a constant target "
-        "runs no network), so nothing is known of it; give other tables"
-    )
 
 
 @dataclass

@@ -8,7 +8,6 @@ settings of the retrofit stand in the architecture configuration under ``oretro`
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import warnings
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from retrofit.atomic import unwritable, write_atomic
 from retrofit.digest import json_sha256, tensors_sha256
 from retrofit.errors import CheckpointError
 
@@ -143,15 +143,8 @@ def write_patched(
         CheckpointError: the name does not end in ``.safetensors``, its folder is missing, or the
             file exists and ``overwrite`` is false.
     """
-    if path.suffix != ".safetensors":
-        msg = f"{path}: a patched checkpoint is a .safetensors file; choose such a name"
-        raise CheckpointError(msg)
-    if not path.parent.is_dir():
-        msg = f"{path}: the folder {path.parent} does not exist; create it first"
-        raise CheckpointError(msg)
-    if path.exists() and not overwrite:
-        msg = f"{path} exists; remove it, choose another name, or ask to overwrite it"
-        raise CheckpointError(msg)
+    if reason := unwritable(path, ".safetensors", overwrite=overwrite):
+        raise CheckpointError(reason)
     if "v3" not in path.name or "v3.5" in path.name:
         warnings.warn(
             f"tabpfn reads a model's version from its file name: without 'v3' (and not 'v3.5') in "
@@ -161,16 +154,7 @@ def write_patched(
     owned = _owning_their_storage(tensors)
     content = {**fields, CONTENT_DIGEST: _content_sha256(owned, fields)}
     metadata = {key: json.dumps(value, sort_keys=True) for key, value in content.items()}
-    # Opened here, so that the file gets the permissions that the user's umask asks for.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(save(owned, metadata=metadata))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_atomic(path, save(owned, metadata=metadata))
 
 
 def _read_safetensors_header(path: Path) -> Header:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -31,6 +32,15 @@ def json_sha256(value: Any) -> str:
     """sha256 of plain JSON data, whatever the order of its keys."""
     canonical = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def arrays_sha256(*arrays: np.ndarray) -> str:
+    """sha256 over shapes and float64 values; one digest for all NaN, and for both zeros."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        plain = np.where(np.isnan(array), np.nan, array + 0.0).astype("<f8")
+        digest.update(json.dumps(plain.shape).encode() + plain.tobytes())
+    return digest.hexdigest()
 
 
 def file_sha256(path: Path) -> str:

@@ -32,7 +32,7 @@ class TrainingModeError(RetrofitError, ValueError):
 
 
 class CalibrationError(RetrofitError, ValueError):
-    """tau cannot be set from the calibration tables."""
+    """tau cannot be set from the calibration tables, or a calibration is damaged or foreign."""
 
 
 class CheckpointError(RetrofitError, ValueError):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
 import torch
 from pydantic import TypeAdapter, ValidationError
 from tabpfn import TabPFNRegressor
@@ -19,14 +16,15 @@ from torch import Tensor
 
 from retrofit.architecture import OTabPFNV3Config, patched_config, stock_config
 from retrofit.calibrate import (
-    QUANTILE,
     CalibrationTable,
     Survey,
+    active,
     calibrate,
-    silent_stream,
+    record,
     survey,
     synthetic_tables,
 )
+from retrofit.calibration import Calibration
 from retrofit.checkpoint import PATCHED_ARCHITECTURE, REPORT, write_patched
 from retrofit.clone import alias, tensors
 from retrofit.closed_regressor import ClosedRegressor
@@ -39,18 +37,23 @@ from retrofit.config import (
     Variant,
 )
 from retrofit.digest import tensors_sha256
-from retrofit.errors import CalibrationError, CheckpointError, VariantError
+from retrofit.errors import CheckpointError, VariantError
 from retrofit.host import Host
 from retrofit.hosts import v3
 from retrofit.hosts.sites import VARIANT_KINDS
 from retrofit.hosts.v3_model import MARKER, OTabPFNV3
 from retrofit.plan import PatchPlan, plan
-from retrofit.report import EPS_SHARE_WARNING, PatchReport, SiteReport, StreamReport
+from retrofit.report import (
+    EPS_SHARE_WARNING,
+    PatchReport,
+    SiteReport,
+    StreamReport,
+    TableRecord,
+    package_versions,
+)
 
 if TYPE_CHECKING:
     import os
-
-_NONE = np.empty(0)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -131,7 +134,7 @@ def patch(
     host: Host,
     variant: Variant,
     *,
-    tau: float | Mapping[str, float] | None = None,
+    tau: float | Mapping[str, float] | Calibration | None = None,
     presence: Literal["calibrated", "one"] = "calibrated",
     target_presence: float | None = None,
     calibration: Sequence[CalibrationTable] | None = None,
@@ -143,8 +146,8 @@ def patch(
     Args:
         host: A stock host.
         variant: ``oa``, ``full`` or ``closed``.
-        tau: Squared carrier norm at which presence is one half, for all streams or by stream;
-            None to calibrate it.
+        tau: Squared carrier norm at which presence is one half, for all streams or by stream; a
+            ``Calibration`` of this host, for example from a file; None to calibrate it now.
         presence: ``one`` forces every presence to 1: with ``eps_den=0`` the patched host then
             equals stock up to rounding, which proves the wiring.
         target_presence: Presence that calibration gives to the first percentile of each stream;
@@ -155,7 +158,8 @@ def patch(
 
     Raises:
         RetrofitError: the first reason not to patch; nothing was touched.
-        CalibrationError: tau cannot be set from the tables.
+        CalibrationError: tau cannot be set from the tables, or ``tau`` is a calibration of
+            another host or of other streams.
         VariantError: the settings contradict each other or are out of range.
     """
     the_plan = plan(host, variant)
@@ -169,23 +173,21 @@ def patch(
         names = " and ".join(name for name, is_given in given.items() if is_given)
         msg = f"{names} exclude each other: each of them settles every presence; give one"
         raise VariantError(msg)
-    target = DEFAULT_TARGET_PRESENCE if target_presence is None else target_presence
 
     tables = synthetic_tables() if calibration is None else list(calibration)
-    mode: PresenceMode = "fixed" if tau is not None else presence
-    taus: dict[str, float] = {}
+    if tau is None and presence == "calibrated":
+        target = DEFAULT_TARGET_PRESENCE if target_presence is None else target_presence
+        tau = calibrate(host, variant, target_presence=target, tables=tables)
+    elif isinstance(tau, Calibration):
+        tau.require_fits(host, variant)
     try:
-        if mode == "fixed":
-            taus = _fixed_tau(tau, the_plan.streams)
-        elif mode == "calibrated":
-            taus = calibrate(host, variant, tables, target)
         config = RetrofitConfig(
             variant=variant,
-            presence=mode,
-            tau=taus,
+            presence=_mode(tau),
+            tau=_tau_by_stream(tau, the_plan.streams),
             eps_den=eps_den,
             eps_mode=eps_mode,
-            target_presence=target if mode == "calibrated" else None,
+            target_presence=tau.target_presence if isinstance(tau, Calibration) else None,
             host_name=host.name,
             host_sha256=host.sha256,
         )
@@ -193,7 +195,8 @@ def patch(
         reasons = "; ".join(item["msg"] for item in error.errors())
         raise VariantError(reasons) from error
 
-    report = _report(host, config, the_plan, survey(host, config, tables), tables)
+    tau_tables = tau.tables if isinstance(tau, Calibration) else []
+    report = _report(host, config, the_plan, survey(host, config, tables), tables, tau_tables)
     model = alias(host.model)
     v3.swap(model, config)
     fields = {**vars(host), "model": model, "report": report}
@@ -201,9 +204,20 @@ def patch(
     return Patched(**fields)
 
 
-def _fixed_tau(tau: float | Mapping[str, float] | None, streams: Sequence[str]) -> dict[str, float]:
+def _mode(tau: float | Mapping[str, float] | Calibration | None) -> PresenceMode:
+    if tau is None:
+        return "one"
+    return "calibrated" if isinstance(tau, Calibration) else "fixed"
+
+
+def _tau_by_stream(
+    tau: float | Mapping[str, float] | Calibration | None, streams: Sequence[str]
+) -> dict[str, float]:
+    if tau is None:
+        return {}
+    if isinstance(tau, Calibration):
+        tau = tau.tau
     if not isinstance(tau, Mapping):
-        assert tau is not None
         return dict.fromkeys(streams, float(tau))
     missing, unknown = set(streams) - set(tau), set(tau) - set(streams)
     if missing or unknown:
@@ -222,10 +236,12 @@ def _report(
     the_plan: PatchPlan,
     seen: Survey,
     tables: Sequence[CalibrationTable],
+    tau_tables: list[TableRecord],
 ) -> PatchReport:
-    silent = [name for name in the_plan.streams if not seen.squared_norms.get(name, _NONE).size]
-    if silent:
-        raise CalibrationError(silent_stream(silent[0]))
+    streams = [
+        StreamReport.of(name, config.tau.get(name), active(seen.squared_norms, name))
+        for name in the_plan.streams
+    ]
     sites = []
     for site in the_plan.sites:
         parameters = v3.parameters_of(host.model, site)
@@ -242,37 +258,17 @@ def _report(
                 eps_share=seen.eps_shares.get(site.name),
             )
         )
-    shapes = ", ".join(f"{table.name} {np.shape(table.X)}" for table in tables)
+    records = [record(table) for table in tables]
     return PatchReport(
         config=config,
         sites=sites,
-        streams=[_stream(name, config, seen.squared_norms[name]) for name in the_plan.streams],
+        streams=streams,
         skipped=the_plan.skipped,
-        calibration=shapes,
-        versions={
-            "python": platform.python_version(),
-            **{package: version(package) for package in ("oretro", "tabpfn", "torch")},
-        },
+        calibration=", ".join(str(item) for item in records),
+        versions=package_versions(),
         warnings=_warnings(sites),
-    )
-
-
-def _stream(name: str, config: RetrofitConfig, squared_norms: np.ndarray) -> StreamReport:
-    q01, middle = (float(q) for q in np.quantile(squared_norms, (QUANTILE, 0.5)))
-    tau = config.tau.get(name)
-    p_min, p_q01, p_median = (
-        1.0 if tau is None else n / (tau + n) for n in (float(squared_norms.min()), q01, middle)
-    )
-    return StreamReport(
-        name=name,
-        tau=tau,
-        tokens=int(squared_norms.size),
-        squared_norm_q01=q01,
-        squared_norm_median=middle,
-        presence_min=p_min,
-        presence_q01=p_q01,
-        presence_median=p_median,
-        null_radius=0.0 if tau is None else (tau / middle) ** 0.5,
+        tables=records,
+        tau_tables=tau_tables,
     )
 
 

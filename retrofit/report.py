@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import platform
+from importlib.metadata import version
 from statistics import median
 from typing import Any
 
-from pydantic import ConfigDict, TypeAdapter
+import numpy as np
+from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from retrofit.config import RetrofitConfig
@@ -13,6 +16,9 @@ from retrofit.hosts.sites import KINDS, SiteKind
 
 EPS_SHARE_WARNING = 1e-3
 """Share of an attention's mass above which eps_den is no longer negligible (plan, section 6)."""
+
+QUANTILE = 0.01
+"""Quantile of a stream's squared norms whose presence calibration sets."""
 
 _FROZEN = ConfigDict(extra="forbid")
 
@@ -67,6 +73,40 @@ class StreamReport:
     null_radius: float
     """Carrier norm at which presence is one half, relative to the stream's median norm."""
 
+    @classmethod
+    def of(cls, name: str, tau: float | None, squared_norms: np.ndarray) -> StreamReport:
+        """Figures of at least one active token; ``squared_norms`` (tokens,) are ``|h|^2``."""
+        q01, middle = (float(q) for q in np.quantile(squared_norms, (QUANTILE, 0.5)))
+        smallest = float(squared_norms.min())
+        p_min, p_q01, p_median = (
+            1.0 if tau is None else n / (tau + n) for n in (smallest, q01, middle)
+        )
+        return cls(
+            name=name,
+            tau=tau,
+            tokens=int(squared_norms.size),
+            squared_norm_q01=q01,
+            squared_norm_median=middle,
+            presence_min=p_min,
+            presence_q01=p_q01,
+            presence_median=p_median,
+            null_radius=0.0 if tau is None else (tau / middle) ** 0.5,
+        )
+
+
+@dataclass(frozen=True, config=_FROZEN)
+class TableRecord:
+    """A calibration table that was used."""
+
+    name: str
+    rows: int
+    columns: int
+    sha256: str
+    """Over the shapes and values of features and target as float64, names left out."""
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.rows}, {self.columns})"
+
 
 @dataclass(frozen=True, config=_FROZEN)
 class PatchReport:
@@ -82,6 +122,10 @@ class PatchReport:
     versions: dict[str, str]
     """Versions of the packages that the patch was made with."""
     warnings: list[str]
+    tables: list[TableRecord] = Field(default_factory=list)
+    """The tables that the figures come from."""
+    tau_tables: list[TableRecord] = Field(default_factory=list)
+    """The tables that tau was calibrated on; empty where it was given, or presence forced to 1."""
 
     @property
     def counts(self) -> dict[SiteKind, int]:
@@ -113,6 +157,12 @@ class PatchReport:
             pydantic.ValidationError: a field is missing, unknown or of the wrong type.
         """
         return _ADAPTER.validate_python(plain)
+
+
+def package_versions() -> dict[str, str]:
+    """Versions that a patch and a calibration are made with."""
+    packages = {name: version(name) for name in ("oretro", "tabpfn", "torch")}
+    return {"python": platform.python_version(), **packages}
 
 
 _ADAPTER = TypeAdapter(PatchReport)

@@ -62,6 +62,27 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def write_calibration(path: Path) -> None:
+    """What an earlier command of the same page wrote, with tau made up."""
+    import numpy as np
+
+    import retrofit
+    from retrofit.report import StreamReport, TableRecord
+
+    retrofit.Calibration(
+        variant="full",
+        target_presence=0.99,
+        host_name="my-v3.safetensors",
+        host_sha256=retrofit.describe_host(HOST).sha256,
+        streams=[
+            StreamReport.of(name, 1e-3, np.ones(1))
+            for name in retrofit.plan(str(HOST), "full").streams
+        ],
+        tables=[TableRecord("mine", 40, 1, "0" * 64)],
+        versions={},
+    ).save(path)
+
+
 def run(monkeypatch: pytest.MonkeyPatch, line: str) -> int:
     monkeypatch.setattr(sys, "argv", shlex.split(line))
     with pytest.raises(SystemExit) as exit_:
@@ -76,6 +97,8 @@ def test_command_of_the_documentation_runs(
     capsys: pytest.CaptureFixture[str],
     line: str,
 ) -> None:
+    if "--tau tau.json" in line:
+        write_calibration(workplace / "tau.json")
     status = run(monkeypatch, line)
     captured = capsys.readouterr()
     if NEEDS_A_FETCH.search(line):

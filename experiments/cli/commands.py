@@ -9,6 +9,8 @@ from experiments.cli.audit_command import EXAMPLES as AUDIT_EXAMPLES
 from experiments.cli.audit_command import audit
 from experiments.cli.bench_command import EXAMPLES as BENCH_EXAMPLES
 from experiments.cli.bench_command import bench
+from experiments.cli.calibrate_command import EXAMPLES as CALIBRATE_EXAMPLES
+from experiments.cli.calibrate_command import calibrate
 from experiments.cli.check_command import EXAMPLES as CHECK_EXAMPLES
 from experiments.cli.check_command import check
 from experiments.cli.data_command import data
@@ -36,6 +38,7 @@ app.command("eval", epilog=EVAL_EXAMPLES)(evaluate)
 app.add_typer(data, name="data")
 app.command("doctor", epilog=DOCTOR_EXAMPLES)(doctor)
 app.command("pretrain", epilog=PRETRAIN_EXAMPLES)(pretrain)
+app.command("calibrate", epilog=CALIBRATE_EXAMPLES)(calibrate)
 app.command("check", epilog=CHECK_EXAMPLES)(check)
 app.command("bench", epilog=BENCH_EXAMPLES)(bench)
 app.command("report", epilog=REPORT_EXAMPLES)(report)

@@ -56,6 +56,12 @@ def evaluate(
         float | None, typer.Option(help="Presence of the smallest carriers, which sets tau.")
     ] = None,
     tau: Annotated[float | None, typer.Option(help="One tau for all sites.")] = None,
+    eps_den: Annotated[
+        float | None, typer.Option(help="Mass of attention's value-less source. [1e-8]")
+    ] = None,
+    eps_mode: Annotated[
+        str | None, typer.Option(help="Scale of --eps-den: absolute or relative. [absolute]")
+    ] = None,
     threads: Annotated[int | None, typer.Option(help="Threads of each case.")] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Cases at a time.")] = 1,
     dask: Annotated[
@@ -104,6 +110,8 @@ def evaluate(
         "limit": limit,
         "target_presence": target_presence,
         "tau": tau,
+        "eps_den": eps_den,
+        "eps_mode": eps_mode,
         "threads": threads,
         "timing_repeats": timing_repeats,
         "noise_floor": noise_floor,

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
+
+from experiments.cli.calibration_options import (  # noqa: TC001  (typer reads them when it runs)
+    Decimal,
+    Dropped,
+    Tables,
+    Targets,
+)
 
 if TYPE_CHECKING:
     import retrofit
@@ -16,7 +24,16 @@ Examples:
   oretro patch mini --dry-run                 every site that would change
   oretro patch mini --variant oa              patch, calibrate and report
   oretro patch v3.ckpt -o v3-full.safetensors write a patched checkpoint
+  oretro patch v3.ckpt --table mine.csv --target price   calibrate on a table of yours
+  oretro patch v3.ckpt --tau tau.json         tau from 'oretro calibrate --out tau.json'
 """
+
+
+class EpsMode(str, Enum):
+    """What eps_den is relative to."""
+
+    absolute = "absolute"
+    relative = "relative"
 
 
 def patch(
@@ -31,7 +48,20 @@ def patch(
     target_presence: Annotated[
         float | None, typer.Option(help="Presence of the smallest carriers. [0.999]")
     ] = None,
-    tau: Annotated[float | None, typer.Option(help="One tau for all sites.")] = None,
+    tau: Annotated[
+        str | None,
+        typer.Option(help="One tau for all sites, or a file that 'oretro calibrate' wrote."),
+    ] = None,
+    table: Tables = None,
+    target: Targets = None,
+    drop: Dropped = None,
+    decimal: Decimal = None,
+    eps_den: Annotated[
+        float | None, typer.Option(min=0, help="Mass of attention's value-less source. [1e-8]")
+    ] = None,
+    eps_mode: Annotated[
+        EpsMode, typer.Option(help="Scale of --eps-den: raw, or the largest present term's.")
+    ] = EpsMode.absolute,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List the sites; load no weights.")
     ] = False,
@@ -41,23 +71,42 @@ def patch(
 ) -> None:
     """Patch a host and report every site: its classes, tau, presence and null radius."""
     import retrofit
+    from experiments.cli.calibration_options import read_tables
 
-    if dry_run:
-        _show_plan(retrofit.plan(host, _variant(variant)), as_json=as_json)
-        return
     if tau is not None and target_presence is not None:
         raise typer.BadParameter("give --tau or --target-presence, not both")
-    settings: dict[str, Any] = {"tau": tau}
-    if target_presence is not None:
-        settings["target_presence"] = target_presence
-    patched = retrofit.patch(retrofit.load_host(host), _variant(variant), **settings)
+    chosen = cast("Variant", variant)
+    description = retrofit.describe_host(host)
+    plan = retrofit.plan(description, chosen)
+    settings: dict[str, Any] = {"eps_mode": eps_mode.value, "target_presence": target_presence}
+    if eps_den is not None:
+        settings["eps_den"] = eps_den
+    if tau is not None:
+        settings["tau"] = _tau(tau, description, chosen)
+    settings["calibration"] = read_tables(table, target, drop, decimal)
+    if dry_run:
+        _show_plan(plan, as_json=as_json)
+        return
+    patched = retrofit.patch(retrofit.load_host(host), chosen, **settings)
     written = patched.save(output, overwrite=overwrite) if output else None
     _show_report(patched, written, as_json=as_json)
 
 
-def _variant(name: str) -> Variant:
-    """The name as it is: the library refuses an unknown one with the list of those it has."""
-    return cast("Variant", name)
+def _tau(
+    text: str, host: retrofit.HostDescription, variant: Variant
+) -> float | retrofit.Calibration:
+    """The number, or the calibration in the file, which is checked before a weight is read."""
+    import retrofit
+
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    calibration = retrofit.Calibration.load(text)
+    # Of a host that is not here yet nothing is known, and a patched one has its own refusal.
+    if host.path is not None and not host.patched:
+        calibration.require_fits(host, variant, where=text)
+    return calibration
 
 
 def _show_plan(plan: retrofit.PatchPlan, *, as_json: bool) -> None:
@@ -90,6 +139,7 @@ def _show_report(patched: retrofit.Patched, written: Path | None, *, as_json: bo
     from experiments.cli.output import built_in_notice, print_json, print_table, say
 
     report = patched.report
+    config = report.config
     if as_json:
         print_json({**report.to_dict(), "written": str(written) if written else None})
     else:
@@ -117,12 +167,20 @@ def _show_report(patched: retrofit.Patched, written: Path | None, *, as_json: bo
                 for stream in report.streams
             ],
         )
+        typer.echo(f"tau {_origin(report)}; eps_den {config.eps_den:g}, {config.eps_mode}")
     if notice := built_in_notice(patched.sha256):
         say(notice)
     for warning in report.warnings:
         say(f"warning: {warning}")
     if written:
         say(f"wrote {written}")
+
+
+def _origin(report: retrofit.PatchReport) -> str:
+    if report.config.target_presence is None:
+        return "as given"
+    tables = ", ".join(str(table) for table in report.tau_tables)
+    return f"calibrated for presence {report.config.target_presence:g} on {tables}"
 
 
 def _short(value: float | None) -> str:

@@ -35,6 +35,8 @@ def test_options_beat_the_file_and_the_file_beats_defaults(tmp_path: Path) -> No
         ("tau: -1", r"sweep\.yaml: tau: .*greater than 0"),
         ("tau: 1.0\ntarget_presence: 0.9", r"sweep\.yaml: tau: given, and target_presence"),
         ("tau: .inf", r"sweep\.yaml: tau: .*finite"),
+        ("eps_den: -1", r"sweep\.yaml: eps_den: .*greater than or equal to 0"),
+        ("eps_mode: often", r"sweep\.yaml: eps_mode: .*'absolute' or 'relative'"),
         ("variants: [oa]", r"sweep\.yaml: variants: must contain 'stock'"),
         ("variants: [stock, ao]", r"sweep\.yaml: variants\.1: .*'oa'"),
         ("seeds: [7]", r"sweep\.yaml: not valid YAML: field 'seeds' stands twice"),
@@ -102,3 +104,27 @@ def test_of_two_ways_to_set_tau_the_options_beats_the_files(
 ) -> None:
     config = load_config(write(tmp_path, MINIMAL + extra), option)
     assert (config.tau, config.target_presence) == expected
+
+
+def test_eps_reaches_the_patch_and_is_the_librarys_by_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import retrofit
+    from experiments.variants import load_subjects
+    from retrofit.config import DEFAULT_EPS_DEN
+
+    config = load_config(write(tmp_path, MINIMAL))
+    assert (config.eps_den, config.eps_mode) == (DEFAULT_EPS_DEN, "absolute")
+    asked = []
+
+    def stop(*_: object, **settings: object) -> None:
+        asked.append(settings)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(retrofit, "patch", stop)
+    extra = "eps_mode: relative\n"
+    for more in ({}, {"eps_den": 1e-6}):
+        with pytest.raises(KeyboardInterrupt):
+            load_subjects(load_config(write(tmp_path, MINIMAL + extra), more))
+    eps = [(settings["eps_den"], settings["eps_mode"]) for settings in asked]
+    assert eps == [(1e-8, "relative"), (1e-6, "relative")]

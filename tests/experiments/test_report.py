@@ -289,3 +289,16 @@ def test_report_imports_neither_torch_nor_tabpfn(folder: Path) -> None:
 
 def test_escape_of_markdown_keeps_names_on_one_line() -> None:
     assert markdown.escape("a\nb|c\0") == "a b\\|c�"
+
+
+def test_an_unusual_eps_is_told(tmp_path: Path) -> None:
+    from experiments.summary import summarise_folder
+
+    rows = cases(("left", "right"), {"oa": 0.25})
+    usual = {"suite": "toy", "host": "mini", "target_presence": 0.999}
+    told = []
+    for extra in ({}, {"eps_den": 1e-8, "eps_mode": "absolute"}, {"eps_mode": "relative"}):
+        folder = write_folder(tmp_path / str(len(told)), rows, config=usual | extra)
+        lines = markdown.remarks(summarise_folder(folder, margin_pct=0.5))
+        told.append([line for line in lines if "eps_den" in line])
+    assert told == [[], [], ["eps_den was 1e-08, relative, rather than 1e-08, absolute."]]

@@ -308,7 +308,17 @@ def test_more_seeds_extend_a_folder_and_fewer_are_refused(
     assert sweep(toy_config, tmp_path, fresh=True).computed == 20
 
 
-@pytest.mark.parametrize("change", [{"target_presence": 0.9}, {"tau": 0.1}, {"n_estimators": 2}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"target_presence": 0.9},
+        {"tau": 0.1},
+        {"n_estimators": 2},
+        {"eps_den": 1e-6},
+        {"eps_mode": "relative"},
+    ],
+    ids=str,
+)
 def test_other_settings_do_not_mix_into_a_folder(
     toy_config: SweepConfig, tmp_path: Path, change: dict[str, object]
 ) -> None:

@@ -1,0 +1,75 @@
+"""Options that name calibration tables, and the files that they mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from retrofit import CalibrationTable
+
+Tables = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--table",
+        help="CSV or parquet file to calibrate on, not one to evaluate on; may be repeated. "
+        "[seeded synthetic tables]",
+    ),
+]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option("--target", help="Column to predict: one for all tables, or one for each."),
+]
+Dropped = Annotated[
+    list[str] | None,
+    typer.Option("--drop", help="Column to leave out of every table; may be repeated."),
+]
+Decimal = Annotated[str | None, typer.Option("--decimal", help="Decimal mark: '.' or ','.")]
+
+
+def read_tables(
+    tables: Sequence[Path] | None,
+    targets: Sequence[str] | None,
+    drop: Sequence[str] | None,
+    decimal: str | None,
+) -> list[CalibrationTable] | None:
+    """The tables that the options name; None, for the built-in ones, where they name none.
+
+    Raises:
+        ConfigError: the options are not complete.
+        DataError: a file cannot be used.
+    """
+    from pydantic import ValidationError
+
+    from experiments.calibration_tables import calibration_tables
+    from experiments.cli.output import say
+    from experiments.data.settings import FileSet
+    from experiments.errors import ConfigError
+
+    if not tables:
+        if targets or drop or decimal is not None:
+            raise ConfigError("--target, --drop and --decimal belong to --table FILE")
+        return None
+    if not targets:
+        raise ConfigError(f"--table {tables[0]}: name the column to predict with --target COLUMN")
+    if len(targets) not in (1, len(tables)):
+        raise ConfigError(
+            f"{len(tables)} --table and {len(targets)} --target: give one target for all tables, "
+            "or one for each in their order"
+        )
+    columns = list(targets) if len(targets) == len(tables) else list(targets) * len(tables)
+    shared = {"drop": tuple(drop or ()), "decimal": "." if decimal is None else decimal}
+    try:
+        entries = [
+            FileSet.model_validate({"path": path, "target": column, **shared})
+            for path, column in zip(tables, columns, strict=True)
+        ]
+    except ValidationError as error:
+        fault = error.errors()[0]
+        field = fault["loc"][0]
+        raise ConfigError(f"--{field} {fault['input']!r}: {fault['msg']}") from None
+    return calibration_tables(entries, say)
