@@ -47,5 +47,13 @@ class PresenceError(RetrofitError, ValueError):
     """A declaration of NULL rows or columns that does not fit, or that nobody would obey."""
 
 
+class TableError(RetrofitError, ValueError):
+    """One of many tables cannot be predicted; the error itself is the cause of this one."""
+
+    def __init__(self, index: int, error: Exception) -> None:
+        super().__init__(f"tables[{index}]: {type(error).__name__}: {error}")
+        self.index = index
+
+
 class NonFiniteOutputError(RetrofitError, ArithmeticError):
     """A patched module emitted NaN or infinity."""

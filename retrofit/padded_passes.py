@@ -12,6 +12,7 @@ import torch
 
 from retrofit.buckets import Size, plan_buckets, v3_cost
 from retrofit.closure import Presence, declaring
+from retrofit.errors import NonFiniteOutputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,9 +30,11 @@ class ModelCall:
     """Train and test rows."""
     y_N: Tensor
     options: dict[str, Any]
-    """Keyword arguments of the model's forward, the same for all calls that are run together."""
+    """Keyword arguments of the model's forward; only in saving memory may calls differ."""
     autocast: torch.dtype | None = None
     """dtype of the autocast around the call, if there was one."""
+    table: int = 0
+    """Which of the caller's tables it is about; errors name it."""
 
     @property
     def size(self) -> Size:
@@ -40,12 +43,18 @@ class ModelCall:
         train = len(self.y_N)
         return Size(train, rows - train, columns)
 
+    @property
+    def memory_saving(self) -> int:
+        """In how many parts the model is to work at a time; 0 for all at once."""
+        performance = self.options.get("performance_options")
+        return 0 if performance is None else performance.save_peak_memory_factor or 0
+
 
 def run_calls(model: OClosedTabPFNV3, calls: Sequence[ModelCall]) -> list[Tensor]:
     """Logits (M, n_out) of every call, from one forward pass per bucket or memory budget.
 
     Raises:
-        NonFiniteOutputError: a logit of a present row is NaN or infinite.
+        NonFiniteOutputError: a logit of a present row is NaN or infinite; it says of which table.
     """
     logits: list[Tensor] = [torch.empty(0)] * len(calls)
     budget = model.estimator_batch_budget
@@ -55,15 +64,32 @@ def run_calls(model: OClosedTabPFNV3, calls: Sequence[ModelCall]) -> list[Tensor
         batch = max(1, min(budget.rows // rows, budget.cells // cells))
         for start in range(0, len(members), batch):
             part = members[start : start + batch]
-            out_MBL = _padded_pass(model, size, [calls[index] for index in part])
+            asked = [calls[index] for index in part]
+            try:
+                out_MBL = _padded_pass(model, size, asked)
+            except NonFiniteOutputError as error:
+                raise _naming_table(error, model, asked) from error
             for position, index in enumerate(part):
                 logits[index] = out_MBL[: calls[index].size.test, position]
     return logits
 
 
+def _naming_table(
+    error: NonFiniteOutputError, model: OClosedTabPFNV3, calls: Sequence[ModelCall]
+) -> NonFiniteOutputError:
+    """The error of the first table that fails alone too; ``error`` if none does."""
+    for call in calls:
+        try:
+            _padded_pass(model, call.size, [call])
+        except NonFiniteOutputError as own:
+            return NonFiniteOutputError(f"tables[{call.table}]: {own}")
+    return error
+
+
 def _padded_pass(model: OClosedTabPFNV3, size: Size, calls: Sequence[ModelCall]) -> Tensor:
     """One forward pass (M, B, n_out) over tables padded to a common size."""
-    first = calls[0]
+    # Saving memory changes no prediction; if one table needs it, so does the pass.
+    first = max(calls, key=lambda call: call.memory_saving)
     x_RBC = first.x_RC.new_full((size.rows, len(calls), size.columns), torch.nan)
     y_NB = first.y_N.new_full((size.train, len(calls)), torch.nan)
     masks = [

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
+from tabpfn.architectures.shared.workaround_mps_linear_bug import maybe_replace_linears_on_mps
 
 from retrofit.clone import alias
-from retrofit.errors import UnsupportedModeError
+from retrofit.errors import RetrofitError, TableError, UnsupportedModeError
 from retrofit.hosts.fingerprint import require_known
 from retrofit.hosts.v3_closed import OClosedTabPFNV3
 from retrofit.hosts.v3_fingerprints import ENGINE
@@ -57,23 +58,44 @@ def predict_tables(
         UnsupportedModeError: the host is not closed, or the settings ask for something that one
             pass over many tables cannot do: another ``fit_mode``, or several devices.
         UnsupportedHostError: the installed tabpfn drives its models in an unknown way.
-        NonFiniteOutputError: a logit of a present row is NaN or infinite.
+        TableError: the estimator refuses a table, or what is asked of it; it says which table.
+        NonFiniteOutputError: a logit of a present row is NaN or infinite; it says of which table.
     """
     _require_one_pass(patched, settings)
+    asked = {"output_type": output_type, "quantiles": quantiles}
     template: ClosedRegressor = patched.regressor(**settings)
     model = template.model_path.model
     recorder = _Recorder.standing_in_for(model)
     template.set_params(model_path=dataclasses.replace(template.model_path, model=recorder))
 
     desks = []
-    for X, y, X_test in tables:
-        regressor = copy.copy(template).fit(X, y)
+    for index, table in enumerate(tables):
+        recorder.table = index
+        with _naming(index):
+            X, y, X_test = table
+            regressor = copy.copy(template).fit(X, y)
         if len(regressor.devices_) > 1:
             msg = f"tables in one pass run on one device, not on {len(regressor.devices_)}"
             raise UnsupportedModeError(msg)
-        desks.append(_Desk(regressor, X_test))
-    logits = run_calls(model, recorder.calls)
-    return [desk.predict(logits, output_type=output_type, quantiles=quantiles) for desk in desks]
+        with _naming(index):
+            desks.append(_Desk(regressor, X_test, asked))
+    logits = run_calls(recorder.moved_likewise(model), recorder.calls)
+    predictions = []
+    for index, desk in enumerate(desks):
+        with _naming(index):
+            predictions.append(desk.predict(logits))
+    return predictions
+
+
+@contextmanager
+def _naming(index: int) -> Iterator[None]:
+    """Say of which table an error of tabpfn's inside the block is."""
+    try:
+        yield
+    except RetrofitError:
+        raise
+    except Exception as error:
+        raise TableError(index, error) from error
 
 
 def _require_one_pass(patched: Patched, settings: dict[str, Any]) -> None:
@@ -91,6 +113,8 @@ class _Recorder(OClosedTabPFNV3):
     """Takes down what it is asked and answers with numbers of the calls: (M, B, 1)."""
 
     calls: list[ModelCall]
+    table: int
+    """Index of the table that the next calls are about."""
 
     @classmethod
     def standing_in_for(cls, model: OClosedTabPFNV3) -> _Recorder:
@@ -102,6 +126,13 @@ class _Recorder(OClosedTabPFNV3):
         recorder.calls = []
         return cast("_Recorder", recorder)
 
+    def moved_likewise(self, model: OClosedTabPFNV3) -> OClosedTabPFNV3:
+        """``model`` on the device and in the dtype that the engines brought this stand-in to."""
+        weight = self.x_embed.weight
+        maybe_replace_linears_on_mps(model, [weight.device])
+        moved: OClosedTabPFNV3 = model.to(weight.device, weight.dtype)
+        return moved
+
     def forward(  # type: ignore[override]  # the engine at hand passes nothing else
         self, x: Tensor, y: Tensor, *, task_type: str | None = None, **options: Any
     ) -> Any:
@@ -112,7 +143,8 @@ class _Recorder(OClosedTabPFNV3):
         first = len(self.calls)
         for element in range(batch):
             kept = {"performance_options": options["performance_options"], "task_type": task_type}
-            self.calls.append(ModelCall(x[:, element], y_NB[:, element], kept, autocast))
+            call = ModelCall(x[:, element], y_NB[:, element], kept, autocast, self.table)
+            self.calls.append(call)
         numbers_B = torch.arange(first, first + batch, dtype=torch.float64, device=x.device)
         return numbers_B[None, :, None].expand(test, batch, 1)
 
@@ -124,9 +156,12 @@ class _Noted(Exception):
 class _Desk:
     """An estimator whose engine first only takes down what the model would be asked."""
 
-    def __init__(self, regressor: ClosedRegressor, X_test: ArrayLike) -> None:
+    def __init__(
+        self, regressor: ClosedRegressor, X_test: ArrayLike, asked: dict[str, Any]
+    ) -> None:
         self.regressor = regressor
         self.X_test = X_test
+        self.asked = asked
         self.members: list[tuple[int, Any]] = []
         self.logits: Sequence[Tensor] | None = None
         if regressor.is_constant_target_:
@@ -134,12 +169,12 @@ class _Desk:
         self.engine = regressor.executor_
         regressor.executor_ = self
         with suppress(_Noted):
-            regressor.predict(X_test)
+            regressor.predict(X_test, **asked)
 
-    def predict(self, logits: Sequence[Tensor], **asked: Any) -> Any:
+    def predict(self, logits: Sequence[Tensor]) -> Any:
         """The estimator's own prediction from the model's answers to all calls."""
         self.logits = logits
-        return self.regressor.predict(self.X_test, **asked)
+        return self.regressor.predict(self.X_test, **self.asked)
 
     def use_torch_inference_mode(self, *, use_inference: bool) -> None:
         """Part of an engine's face."""

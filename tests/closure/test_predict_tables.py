@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import retrofit
 from retrofit import CalibrationTable, Host, Patched
 from retrofit.buckets import Cost, Size, plan_buckets, v3_cost
-from retrofit.errors import UnsupportedModeError
+from retrofit.clone import alias
+from retrofit.errors import NonFiniteOutputError, PresenceError, TableError, UnsupportedModeError
+from retrofit.padded_passes import ModelCall, run_calls
 
 SETTINGS = {"n_estimators": 2, "random_state": 0, "device": "cpu"}
 # Of the target's standard deviation; float32 sums of other lengths.
@@ -94,6 +99,105 @@ def test_other_outputs_frames_and_constant_targets(mini_closed: Patched) -> None
     assert np.array_equal(many[0], ones[0])
     for index in (1, 2):
         assert np.abs(np.array(many[index]) - np.array(ones[index])).max() <= 1e-4
+
+
+@pytest.mark.parametrize(
+    ("precision", "tolerance"),
+    [
+        (torch.float64, 1e-6),
+        # 8 bits; sums over tables of other sizes round apart by a few of the last.
+        (torch.bfloat16, 0.1),
+        ("autocast", 0.1),
+    ],
+    ids=str,
+)
+def test_every_precision_is_that_of_one_by_one(
+    precision: torch.dtype | str, tolerance: float, mini_closed: Patched
+) -> None:
+    tasks, settings = draw_tasks(4, seed=3), {**SETTINGS, "inference_precision": precision}
+    many = retrofit.predict_tables(mini_closed, tasks, **settings)
+    ones = [mini_closed.regressor(**settings).fit(X, y).predict(Z) for X, y, Z in tasks]
+    assert deviation(many, ones, tasks) <= tolerance
+    assert deviation(many, one_by_one(mini_closed, tasks), tasks) > 0
+    assert next(mini_closed.model.parameters()).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda X, y, Z: (X, y * np.nan, Z), "Input y contains NaN"),
+        (lambda X, y, Z: (X, y[:-1], Z), "inconsistent numbers of samples"),
+        (lambda X, y, Z: (X, y, Z[:, :2]), "X has 2 features"),
+        (lambda X, y, Z: (X, y, Z[:0]), r"0 sample\(s\)"),
+        (lambda X, y, Z: (X * 0, y, Z), "constant"),
+        (lambda X, y, Z: (X, y), "unpack"),
+    ],
+    ids=["target", "rows", "columns", "no test row", "constant columns", "no triple"],
+)
+def test_an_error_names_its_table(
+    spoil: Callable[..., object], message: str, tiny_closed: Patched
+) -> None:
+    tasks = draw_tasks(3)
+    with pytest.raises(TableError, match=message) as caught:
+        retrofit.predict_tables(tiny_closed, [*tasks[:2], spoil(*tasks[2])], **SETTINGS)
+    assert caught.value.index == 2
+    assert str(caught.value).startswith("tables[2]: ")
+    assert type(caught.value.__cause__).__name__ in str(caught.value)
+
+
+def test_an_error_of_all_tables_comes_before_any_pass(
+    tiny_closed: Patched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(sys.modules["retrofit.predict_tables"], "run_calls")
+    with pytest.raises(TableError, match="Invalid output type"):
+        retrofit.predict_tables(tiny_closed, draw_tasks(2), output_type="sum", **SETTINGS)
+    with (
+        retrofit.declaring(retrofit.Presence(columns=[True])),
+        pytest.raises(PresenceError, match="tell the estimator"),
+    ):
+        retrofit.predict_tables(tiny_closed, draw_tasks(2), **SETTINGS)
+
+
+def test_infinite_logits_are_laid_to_the_table_that_has_them(
+    tiny_host: Host, calibration: list[CalibrationTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights so large that a row with nothing but missing cells overflows, and no other."""
+    closed = retrofit.patch(tiny_host, "closed", tau=1.0, calibration=calibration)
+    weight = closed.model.x_embed.weight.clone()
+    weight[:, -3:] = 3e38
+    closed.model.x_embed.weight = torch.nn.Parameter(weight, requires_grad=False)
+    module = sys.modules["retrofit.padded_passes"]
+    monkeypatch.setattr(module, "v3_cost", lambda *_: Cost(lambda size: float(size.rows), 1e9))
+    tasks = draw_tasks(4)
+    retrofit.predict_tables(closed, tasks, **SETTINGS)
+    tasks[1][2][3] = np.nan
+    with pytest.raises(NonFiniteOutputError, match=r"^tables\[1\]: .* for 1 of"):
+        retrofit.predict_tables(closed, tasks, **SETTINGS)
+
+
+def test_a_pass_saves_memory_if_one_of_its_tables_must(tiny_closed: Patched) -> None:
+    options = tiny_closed.model.get_default_performance_options()
+    sizes = []
+    model = alias(tiny_closed.model)
+    layer = model.icl_blocks[0].mlp
+    layer.register_forward_hook(lambda module, inputs, output: sizes.append(len(inputs[0])))
+
+    def rows_at_a_time(*factors: int | None) -> list[int]:
+        sizes.clear()
+        generator = torch.Generator().manual_seed(0)
+        calls = [
+            ModelCall(
+                torch.randn(20, 3, generator=generator),
+                torch.randn(15, generator=generator),
+                {"performance_options": replace(options, save_peak_memory_factor=factor)},
+            )
+            for factor in factors
+        ]
+        run_calls(model, calls)
+        return list(sizes)
+
+    assert rows_at_a_time(None, 8, None) == rows_at_a_time(8, 8, 8)
+    assert rows_at_a_time(None, None, None) != rows_at_a_time(8, 8, 8)
 
 
 def test_no_table_at_all(tiny_closed: Patched) -> None:
