@@ -98,4 +98,5 @@ def has_flash_lse() -> bool:
 
 def _rows(x: Tensor) -> Tensor:
     # The fused kernels read rows of stride 1; the private one does not check.
-    return x if x.stride(-1) == 1 else x.contiguous()
+    # Not contiguous(), which keeps any stride of an axis of size 1.
+    return x if x.stride(-1) == 1 else x.clone(memory_format=torch.contiguous_format)

@@ -177,6 +177,19 @@ def test_layout_of_the_tensors_does_not_matter(kernel):
         assert torch.allclose(y.run(kernel), want, atol=1e-13, rtol=0)
 
 
+@pytest.mark.parametrize("eps", [0.0, 1e-2])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_width_of_one_with_any_stride(kernel, eps):
+    """torch calls an axis of size 1 contiguous whatever its stride; the fused kernels do not."""
+    x = sample(Shape(2, 4, 2, 9, 60, 1), dtype=torch.float64)
+    x = replace(x, p_BJ=x.p_BJ.clamp(min=1e-3))
+
+    turned = [y.as_strided(y.shape, (*y.stride()[:3], 7)) for y in (x.q_BHSD, x.k_BhJD, x.v_BhJD)]
+    assert all(y.is_contiguous() for y in turned)
+    y = replace(x, q_BHSD=turned[0], k_BhJD=turned[1], v_BhJD=turned[2])
+    assert torch.allclose(y.run(kernel, eps), x.run(kernel, eps), atol=1e-13, rtol=0)
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_shared_heads_are_repeated_heads(kernel):
     x = sample(dtype=torch.float64)
