@@ -5,7 +5,9 @@ Shapes: N train rows, M test rows, C columns.
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import contextmanager
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -16,6 +18,9 @@ from retrofit.closure import Presence, declared
 from retrofit.errors import PresenceError, UnsupportedModeError
 from retrofit.insertion import Insertion, inserting
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
 
 class ClosedRegressor(TabPFNRegressor):  # type: ignore[misc]
     """A ``TabPFNRegressor`` whose tables may hold rows and columns that are declared NULL.
@@ -25,8 +30,12 @@ class ClosedRegressor(TabPFNRegressor):  # type: ignore[misc]
     Without a declaration it is a ``TabPFNRegressor``.
     """
 
+    categorical_features_indices: Sequence[int] | None
+
     def fit(self, X: Any, y: Any, *, presence: Presence | None = None) -> ClosedRegressor:
         """Fit on X (N, C) and y (N,), of which ``presence`` declares the rows and columns.
+
+        ``categorical_features_indices`` are of the raw table too, its NULL columns counted.
 
         Raises:
             PresenceError: the declaration does not fit, says something of test rows, or was made
@@ -44,7 +53,7 @@ class ClosedRegressor(TabPFNRegressor):  # type: ignore[misc]
         rows, columns = np.shape(X)
         train_1N, _, columns_1C = presence.masks(1, rows, 0, columns)
         train_N, columns_C = train_1N[0], columns_1C[0]
-        with inserting(_insertion(train_N, columns_C)):
+        with inserting(_insertion(train_N, columns_C)), self._categories_among(columns_C):
             super().fit(_part(X, train_N, columns_C), _part(y, train_N))
         self._refuse_several_devices()
         self.presence_ = Presence(train_rows=train_N, columns=columns_C)
@@ -74,12 +83,7 @@ class ClosedRegressor(TabPFNRegressor):  # type: ignore[misc]
         fitted = getattr(self, "presence_", None)
         if test_rows is None and fitted is None:
             return super().predict(X, **asked)
-        self._refuse_several_devices()
-        rows, columns = np.shape(X)
-        fitted = fitted or Presence()
-        declared = Presence(fitted.train_rows, test_rows, fitted.columns)
-        train = self.n_train_samples_ if fitted.train_rows is None else len(fitted.train_rows)
-        train_N, test_M, columns_C = (mask[0] for mask in declared.masks(1, train, rows, columns))
+        train_N, test_M, columns_C = self._masks(X, test_rows)
         if not test_M.any():
             msg = "test_rows leaves no row to predict"
             raise PresenceError(msg)
@@ -89,6 +93,41 @@ class ClosedRegressor(TabPFNRegressor):  # type: ignore[misc]
             return _spread(result, test_M)
         spread = {name: _spread(value, test_M) for name, value in result.items()}
         return {**spread, "test_present": test_M.numpy()}
+
+    def get_embeddings(self, X: Any, data_source: Literal["train", "test"] = "test") -> Any:
+        """As ``TabPFNRegressor.get_embeddings`` on X (M, C) with the columns of the raw table.
+
+        Embeddings of train rows are those of the present ones, in their order.
+
+        Raises:
+            PresenceError: X does not fit, or a declaration was made for the bare model.
+            UnsupportedModeError: the estimator runs on several devices.
+        """
+        _refuse_model_declaration()
+        if getattr(self, "presence_", None) is None:
+            return super().get_embeddings(X, data_source)
+        train_N, test_M, columns_C = self._masks(X, None)
+        with inserting(_insertion(train_N, columns_C, test_M)):
+            return super().get_embeddings(_part(X, test_M, columns_C), data_source)
+
+    def _masks(self, X: Any, test_rows: Any) -> tuple[Tensor, Tensor, Tensor]:
+        """Presence of train rows (N,), of the rows of X (M,) and of its columns (C,)."""
+        self._refuse_several_devices()
+        fitted = getattr(self, "presence_", None) or Presence()
+        declared = Presence(fitted.train_rows, test_rows, fitted.columns)
+        train = self.n_train_samples_ if fitted.train_rows is None else len(fitted.train_rows)
+        train_1N, test_1M, columns_1C = declared.masks(1, train, *np.shape(X))
+        return train_1N[0], test_1M[0], columns_1C[0]
+
+    @contextmanager
+    def _categories_among(self, columns_C: Tensor) -> Iterator[None]:
+        """Count the declared categorical columns among the present ones, as ``_part`` does."""
+        declared = self.categorical_features_indices
+        self.categorical_features_indices = _among(columns_C, declared)
+        try:
+            yield
+        finally:
+            self.categorical_features_indices = declared
 
     def _refuse_several_devices(self) -> None:
         if len(self.devices_) > 1:
@@ -122,6 +161,20 @@ def _part(table: Any, rows: Tensor, columns: Tensor | None = None) -> Any:
         return picked if columns is None else picked.iloc[:, np.flatnonzero(columns.numpy())]
     picked = np.asarray(table)[kept]
     return picked if columns is None else picked[:, columns.numpy()]
+
+
+def _among(columns_C: Tensor, indices: Sequence[int] | None) -> list[int] | None:
+    """Positions among the present columns; what is no position in the table stays as it is."""
+    if indices is None:
+        return None
+    rank_C = (columns_C.cumsum(0) - 1).tolist()
+    kept = []
+    for index in indices:
+        if not (isinstance(index, Integral) and 0 <= index < len(rank_C)):
+            kept.append(index)
+        elif columns_C[int(index)]:
+            kept.append(rank_C[index])
+    return kept
 
 
 def _spread(value: Any, test_M: Tensor) -> Any:

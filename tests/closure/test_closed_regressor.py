@@ -122,6 +122,52 @@ def test_a_data_frame_with_names_and_categories(
     assert np.abs(fitted.predict(wide_test) - before).max() <= FLOAT32 * y.std()
 
 
+@pytest.mark.parametrize("mode", ["plain", "cache"])
+def test_categorical_columns_are_counted_in_the_raw_table(
+    mode: str, table: tuple[np.ndarray, ...], mini_closed: Patched
+) -> None:
+    X, y, X_test = table
+    wide, wide_test = (np.insert(part, [0, 2, 5], np.inf, axis=1) for part in (X, X_test))
+    presence = Presence(columns=np.isfinite(wide_test[1]))
+    assert presence.columns.tolist() == [False, True, True, False, True, True, True, False]
+
+    def predicted(indices: list[int], presence: Presence | None) -> np.ndarray:
+        settings = MODES[mode] | {"categorical_features_indices": indices}
+        estimator = regressor(mini_closed, **settings)
+        if presence is None:
+            return estimator.fit(X, y).predict(X_test)
+        prediction = estimator.fit(wide, y, presence=presence).predict(wide_test)
+        assert estimator.categorical_features_indices is indices
+        return prediction
+
+    alone = predicted([3], None)
+    for indices in ([5], [0, 5, 7], np.array([5])):
+        assert np.abs(predicted(indices, presence) - alone).max() <= FLOAT32 * y.std()
+    for indices in ([], [3], [0, 7]):
+        assert np.abs(predicted(indices, presence) - alone).max() > 1e-3 * y.std()
+    with pytest.raises(ValueError, match="integer column positions"):
+        predicted([5.0], presence)
+
+
+@pytest.mark.parametrize("source", ["train", "test"])
+def test_embeddings(
+    source: str, raw: Raw, table: tuple[np.ndarray, ...], tiny_closed: Patched
+) -> None:
+    X, y, X_test = table
+    alone = regressor(tiny_closed).fit(X, y).get_embeddings(X_test, source)
+    fitted = regressor(tiny_closed).fit(raw.X, raw.y, presence=raw.presence)
+    wide = np.full((len(X_test), raw.X.shape[1]), np.nan)
+    wide[:, raw.columns] = X_test
+    padded = fitted.get_embeddings(wide, source)
+    assert padded.shape == alone.shape
+    assert np.abs(padded - alone).max() <= FLOAT32 * np.abs(alone).max()
+    other = regressor(tiny_closed).fit(X[:20], y[:20]).get_embeddings(X_test)
+    if source == "test":
+        assert np.abs(other - alone).max() > 1e-3 * np.abs(alone).max()
+    with pytest.raises(PresenceError, match="columns has shape"):
+        fitted.get_embeddings(X_test)
+
+
 def test_every_output_is_nan_and_flagged_at_null_rows(raw: Raw, tiny_closed: Patched) -> None:
     fitted = regressor(tiny_closed).fit(raw.X, raw.y, presence=raw.presence)
     full = fitted.predict(raw.X_test, test_rows=raw.test, output_type="full")
