@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import pytest
 import torch
@@ -133,7 +134,7 @@ def _presence_as_logarithm(q, k, v, p_BJ, mask, eps_den, relative, scale):
         (laws.agreement, _without_eps),
         (laws.agreement, _without_mask),
         (laws.agreement, _rounded_weights),
-        (insertion_laws.null_source_insertion, naive_oattention),
+        (insertion_laws.null_source_insertion, _without_presence),
         (insertion_laws.ragged_null_sources, _without_presence),
         (insertion_laws.self_attention_insertion, _without_presence),
         (laws.empty_support, _without_presence),
@@ -150,8 +151,21 @@ def test_each_law_sees_a_fault(law, fault, monkeypatch):
     if law in insertion_laws.INSERTION_LAWS.values():
         monkeypatch.setattr(functional, "present_first", lambda *sources: sources)
     if law is laws.poisoned_absent:
-        monkeypatch.setattr(functional, "silence_absent", lambda k, v, p: (k, v))
+        monkeypatch.setattr(functional, "silence_absent", lambda q, k, v, p, scale: (k, v))
     assert broken(law(Setting("naive", torch.float32)))
+
+
+def test_poisoned_law_sees_scores_of_absent_sources(monkeypatch):
+    """Finite keys that are let through for being finite."""
+    setting = Setting("direct", torch.float32)
+    assert broken(laws.poisoned_absent(setting)) == []
+    silence = functional.silence_absent
+
+    def without_queries(q, k, v, p, scale):
+        return silence(torch.zeros_like(q), k, v, p, scale)
+
+    monkeypatch.setattr(functional, "silence_absent", without_queries)
+    assert any("beyond the range" in line for line in broken(laws.poisoned_absent(setting)))
 
 
 def test_null_receiver_law_sees_a_missing_gate(monkeypatch):
@@ -179,8 +193,9 @@ def test_closure_laws_see_a_presence_that_is_not_zero(law, monkeypatch):
 
     from retrofit.ops import presence
 
-    for module in ("norm", "ffn", "inject", "attention_layer", "transformer"):
-        monkeypatch.setattr(f"retrofit.ops.{module}.presence", never_quite_zero)
+    # By its name in the package the module is hidden behind its function.
+    for module in ("presence", "transformer"):
+        monkeypatch.setattr(sys.modules[f"retrofit.ops.{module}"], "presence", never_quite_zero)
     assert broken(law(Setting("auto", torch.float32)))
 
 

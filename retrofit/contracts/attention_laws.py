@@ -207,7 +207,25 @@ def poisoned_absent(setting: Setting) -> list[Figure]:
                 )
                 shifts.append(deviation(poisoned.run(setting.kernel), x.run(setting.kernel)))
         figures.append(zero_figure(setting, "poisoned absent sources", str(poison), worst(shifts)))
-    return figures
+    return [*figures, _large_absent(setting)]
+
+
+def _large_absent(setting: Setting) -> Figure:
+    """Keys of absent sources that are ordinary numbers, against queries that are too, just."""
+    x = beside_a_fuller(draw(setting, SHAPES[0]))
+    largest_number = torch.finfo(setting.dtype).max
+    # Where only absent sources have a component, all other scores stay as they are.
+    first = torch.zeros(x.q_BHSD.shape[-1], dtype=torch.bool, device=setting.device)
+    first[0] = True
+    absent_B1J1 = (x.p_BJ == 0)[:, None, :, None]
+    x = replace(
+        x,
+        q_BHSD=x.q_BHSD.masked_fill(first, largest_number**0.9),
+        k_BhJD=x.k_BhJD.masked_fill(first, 0.0),
+    )
+    y = replace(x, k_BhJD=x.k_BhJD.masked_fill(first & absent_B1J1, largest_number**0.2))
+    shift = deviation(y.run(setting.kernel), x.run(setting.kernel))
+    return zero_figure(setting, "poisoned absent sources", "scores beyond the range", shift)
 
 
 def gradients(setting: Setting) -> list[Figure]:

@@ -14,8 +14,8 @@ from retrofit.contracts.figures import Figure, Setting, ulp_at
 if TYPE_CHECKING:
     from retrofit.ops import Backend
 
-# Exact rounds once: half a unit in the last place below 2, and as much again for rare ties, which
-# is 8.94e-8 in float32, the paper's figure.
+# Exact rounds a value below 2 once, half an ulp at 1, after arithmetic in the next wider dtype. The
+# bound is the paper's figure for its operator, 8.94e-8 in float32.
 EXACT_ULPS = 0.75
 # Naive and its reference sum up to 700 rounded terms in different orders, after rounded scores.
 NAIVE_ULPS = 8.0

@@ -148,11 +148,15 @@ def with_null_sources(x: Sample, positions: list[int], seed: int) -> Sample:
     )
 
 
+def everyone_present(x: Sample) -> Sample:
+    """Return the sample with every source present, so that none of them is moved or dropped."""
+    return replace(x, p_BJ=x.p_BJ.masked_fill(x.p_BJ == 0, 0.5))
+
+
 def beside_a_fuller(x: Sample) -> Sample:
     """Return the sample and, as one more batch element, its last with every source present."""
     order = torch.tensor([*range(x.p_BJ.shape[0]), -1])
-    p_BJ = x.p_BJ[order]
-    p_BJ[-1].masked_fill_(p_BJ[-1] == 0, 0.5)
+    p_BJ = torch.cat((x.p_BJ, everyone_present(x).p_BJ[-1:]))
     mask = x.mask if x.mask is None or x.mask.shape[0] == 1 else x.mask[order]
     return Sample(x.q_BHSD[order], x.k_BhJD[order], x.v_BhJD[order], x.p_BS[order], p_BJ, mask)
 

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from retrofit.ops.errors import OperatorError, ShapeError
 from retrofit.ops.functional import oattention
-from retrofit.ops.presence import check_tau, presence
+from retrofit.ops.presence import check_tau, presence_of
 
 if TYPE_CHECKING:
     from retrofit.ops.dispatch import Backend, EpsMode
@@ -101,12 +101,12 @@ class OAttention(nn.Module):
         if x_BSE.dim() != 3 or (y_BJF is not None and y_BJF.dim() != 3):
             raise ShapeError(f"tokens must be (B, tokens, width), got {tuple(x_BSE.shape)}")
         self._check_widths(x_BSE, x_BSE if y_BJF is None else y_BJF)
-        p_BS = presence(x_BSE, config.tau) if p_BS is None else p_BS
+        p_BS = presence_of(x_BSE, config.tau, p_BS)
         if y_BJF is None:
             y_BJF = x_BSE
             p_BJ = p_BS if p_BJ is None else p_BJ
-        elif p_BJ is None:
-            p_BJ = presence(y_BJF, config.tau)
+        else:
+            p_BJ = presence_of(y_BJF, config.tau, p_BJ)
         out_BHSD = oattention(
             _heads(self.q_projection(x_BSE), config.heads),
             _heads(self.k_projection(y_BJF), self.kv_heads),

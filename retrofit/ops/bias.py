@@ -8,29 +8,40 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-_ORDINARY = torch.finfo(torch.float32).max ** 0.5 / 1e3
+from retrofit.ops.presence import work_dtype
+from retrofit.ops.support import any_absent, may_read_values
+
+# A thousandth of float32's range, so that no sum of products on the way there leaves it.
+_ORDINARY = torch.finfo(torch.float32).max / 1e3
 
 
-def silence_absent(k_BhJD: Tensor, v_BhJD: Tensor, p_BJ: Tensor) -> tuple[Tensor, Tensor]:
+def silence_absent(
+    q_BHSD: Tensor, k_BhJD: Tensor, v_BhJD: Tensor, p_BJ: Tensor, scale: float
+) -> tuple[Tensor, Tensor]:
     """Return keys and values in which nothing an absent token holds can reach a receiver.
 
-    A weight of 0 silences all ordinary numbers. Where there are others, NaN and infinity among
-    them, whatever stands in absent tokens is set to 0. On a CPU outside ``torch.compile`` nothing
-    is copied without need.
+    A weight of 0 silences finite scores and values. Where others are possible, whatever stands in
+    absent tokens is set to 0. Where values may be read, nothing is copied without need.
     """
-    absent_BJ = p_BJ == 0
-    may_look = p_BJ.device.type == "cpu" and not torch.compiler.is_compiling()
-    if may_look and (not absent_BJ.any() or (_ordinary(k_BhJD) and _ordinary(v_BhJD))):
+    if not any_absent(p_BJ):
         return k_BhJD, v_BhJD
-    absent_B1J1 = absent_BJ[:, None, :, None]
+    if may_read_values(p_BJ) and _all_ordinary(q_BHSD, k_BhJD, v_BhJD, scale):
+        return k_BhJD, v_BhJD
+    absent_B1J1 = (p_BJ == 0)[:, None, :, None]
     # Not masked_fill, which would change the memory layout, and with it how kernels round.
     return torch.where(absent_B1J1, 0.0, k_BhJD), torch.where(absent_B1J1, 0.0, v_BhJD)
 
 
-def _ordinary(x: Tensor) -> bool:
-    """Say whether all numbers are finite, and small enough that a score of theirs is."""
-    # No number exceeds the Euclidean norm, which torch sums far faster than it finds a maximum.
-    return bool(torch.linalg.vector_norm(x.detach()).item() < _ORDINARY)
+def _all_ordinary(q_BHSD: Tensor, k_BhJD: Tensor, v_BhJD: Tensor, scale: float) -> bool:
+    """Say whether all values are finite, and all scores far from the end of float32's range."""
+    q, k, v = (_norm(x) for x in (q_BHSD, k_BhJD, v_BhJD))
+    # No number exceeds the norm of its tensor, and no score the product of two norms.
+    return max(q * max(1.0, abs(scale)) * max(k, 1.0), k, v) < _ORDINARY
+
+
+def _norm(x: Tensor) -> float:
+    """Euclidean norm over all axes, which torch sums far faster than it finds a maximum."""
+    return float(torch.linalg.vector_norm(x.detach(), dtype=work_dtype(x.dtype)))
 
 
 def as_4d(mask: Tensor) -> Tensor:

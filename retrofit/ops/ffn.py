@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from retrofit.ops.presence import check_tau, presence
+from retrofit.ops.presence import check_tau, presence_of
 
 
 class OFFN(nn.Module):
@@ -29,8 +29,11 @@ class OFFN(nn.Module):
 
         ``p``, (...), is the presence of ``h`` where the caller has it already; it is never taken
         from the normalised input.
+
+        Raises:
+            ShapeError: ``p`` is not one presence per carrier.
         """
-        p = presence(h, self.tau) if p is None else p
+        p = presence_of(h, self.tau, p)
         update: Tensor = self.ffn(h if self.norm is None else self.norm(h))
         return h + (p.unsqueeze(-1) * update).to(h.dtype)
 

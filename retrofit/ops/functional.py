@@ -16,7 +16,7 @@ from retrofit.ops.dispatch import AttentionRequest, Backend, EpsMode, choose_ker
 from retrofit.ops.kernels import Problem, run_kernel
 from retrofit.ops.presence import work_dtype
 from retrofit.ops.recorder import count_kernel
-from retrofit.ops.support import present_first
+from retrofit.ops.support import any_absent, present_first
 
 
 def oattention(
@@ -42,8 +42,8 @@ def oattention(
         v_BHJD: Values; their width may differ from the keys'.
         p_BS: Presence of the receivers; ``None`` where the caller gates its own output.
         p_BJ: Presence of the sources. Keys and values of sources of presence 0 are inert,
-            whatever they hold, NaN included. On a CPU outside ``torch.compile`` they do not even
-            reach the kernel, so that more or fewer of them change no bit (``support.py``).
+            whatever they hold, NaN included. Where values may be read they do not even reach the
+            kernel, so that more or fewer of them change no bit (``support.py`` has the terms).
         mask: Visibility, broadcastable to (B, H, S, J): bool, True = visible, or in [0, 1].
         eps_den: Mass of the sink; 0 for none.
         eps_mode: Whether ``eps_den`` is absolute or relative to the receiver's largest term.
@@ -54,8 +54,8 @@ def oattention(
             few passes over S x J scores, in float32 at least. ``"fused_lse"`` and
             ``"fused_sink"`` hold no scores; ``"fused"`` is either of them.
 
-    Gradients flow to every tensor. That to the presence of an absent source is 0, as is the
-    gradient of presence at the origin.
+    Gradients flow to every tensor. That to the presence of an absent source is set to 0, which
+    is not its one-sided derivative; through ``presence`` both are 0, at the origin.
 
     Raises:
         ShapeError: The tensors do not fit together.
@@ -65,24 +65,18 @@ def oattention(
     check_attention(q_BHSD, k_BHJD, v_BHJD, p_BS, p_BJ, mask, eps_den, eps_mode)
     p_BJ = p_BJ.to(work_dtype(q_BHSD.dtype))
     mask = None if mask is None else as_4d(mask)
-    k_BHJD, v_BHJD, p_BJ, mask = present_first(k_BHJD, v_BHJD, p_BJ, mask)
+    scale = q_BHSD.shape[-1] ** -0.5 if scale is None else scale
+    if any_absent(p_BJ):
+        k_BHJD, v_BHJD, p_BJ, mask = present_first(k_BHJD, v_BHJD, p_BJ, mask)
+        k_BHJD, v_BHJD = silence_absent(q_BHSD, k_BHJD, v_BHJD, p_BJ, scale)
     choice = choose_kernel(_request(q_BHSD, k_BHJD, v_BHJD, p_BJ, mask, eps_mode), backend)
-    if not torch.compiler.is_compiling():
-        count_kernel(choice.name)
     if 0 in q_BHSD.shape or 0 in v_BHJD.shape:
         return q_BHSD.new_zeros((*q_BHSD.shape[:-1], v_BHJD.shape[-1]))
+    if not torch.compiler.is_compiling():
+        count_kernel(choice.name)
 
-    k_BHJD, v_BHJD = silence_absent(k_BHJD, v_BHJD, p_BJ)
-    problem = Problem(
-        q_BHSD,
-        k_BHJD,
-        v_BHJD,
-        p_BJ,
-        mask,
-        eps_den,
-        eps_mode == "relative",
-        q_BHSD.shape[-1] ** -0.5 if scale is None else scale,
-    )
+    relative = eps_mode == "relative"
+    problem = Problem(q_BHSD, k_BHJD, v_BHJD, p_BJ, mask, eps_den, relative, scale)
     device_type = q_BHSD.device.type
     if torch.is_autocast_enabled(device_type):
         with torch.autocast(device_type, enabled=False):

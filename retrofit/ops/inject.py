@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from retrofit.ops.presence import check_tau, presence
+from retrofit.ops.presence import check_tau, presence_of
 
 
 class OInject(nn.Module):
@@ -28,8 +28,11 @@ class OInject(nn.Module):
         """Return ``h + p * e``, (..., E) -> (..., E), in the dtype of ``h``.
 
         ``e`` broadcasts to ``h``; ``p``, (...), is the presence of ``h`` where known already.
+
+        Raises:
+            ShapeError: ``p`` is not one presence per carrier.
         """
-        p = presence(h, self.tau) if p is None else p
+        p = presence_of(h, self.tau, p)
         return h + (p.unsqueeze(-1) * e).to(h.dtype)
 
     def extra_repr(self) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from retrofit.ops.presence import check_tau, presence
+from retrofit.ops.presence import check_tau, presence_of
 
 
 class ONorm(nn.Module):
@@ -29,8 +29,11 @@ class ONorm(nn.Module):
         """Return ``p * norm(h)``, (..., E) -> (..., E), in the norm's dtype.
 
         ``p``, (...), is the presence of ``h`` where the caller has it already.
+
+        Raises:
+            ShapeError: ``p`` is not one presence per carrier.
         """
-        p = presence(h, self.tau) if p is None else p
+        p = presence_of(h, self.tau, p)
         x: Tensor = self.norm(h)
         return (p.unsqueeze(-1) * x).to(x.dtype)
 

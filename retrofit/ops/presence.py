@@ -19,7 +19,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from retrofit.ops.errors import OperatorError
+from retrofit.ops.errors import OperatorError, ShapeError
 
 Tau: TypeAlias = float | Tensor
 """Scale of the presence: a positive finite number, or a tensor of such that broadcasts to p."""
@@ -47,14 +47,32 @@ def presence(h: Tensor, tau: Tau) -> Tensor:
         p in float32 for float32 and narrower carriers, in float64 for float64 ones.
 
     Raises:
-        OperatorError: ``tau`` is a number that is not positive and finite.
+        OperatorError: ``tau`` is a number that is not positive and finite, or ``h`` is not
+            floating point.
     """
+    if not h.is_floating_point():
+        raise OperatorError(f"carriers must be floating point, got {h.dtype}")
     if not isinstance(tau, Tensor):
         check_tau(tau)
     if h.device.type in NO_FLOAT64:
         return _presence_without_float64(h.to(torch.float32), tau)
     n = _squared_norm(h).clamp(max=torch.finfo(torch.float64).max)
     return (n / (n + tau)).to(work_dtype(h.dtype))
+
+
+def presence_of(h: Tensor, tau: Tau, known: Tensor | None) -> Tensor:
+    """Return ``known``, the presence (...) of ``h`` (..., E) that a caller has, or compute it.
+
+    Raises:
+        ShapeError: ``known`` is not one presence per carrier.
+    """
+    if known is None:
+        return presence(h, tau)
+    if known.shape != h.shape[:-1]:
+        raise ShapeError(
+            f"presence must be {tuple(h.shape[:-1])}, one per carrier, got {tuple(known.shape)}"
+        )
+    return known
 
 
 def check_tau(tau: float) -> None:

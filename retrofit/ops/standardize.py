@@ -19,7 +19,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from retrofit.ops.errors import OperatorError
+from retrofit.ops.errors import OperatorError, ShapeError
 from retrofit.ops.presence import work_dtype
 
 
@@ -43,7 +43,11 @@ class OStandardize(nn.Module):
         self.correction = correction
 
     def forward(self, x: Tensor, p: Tensor) -> Tensor:
-        """Return the standardised tokens: x (..., J, E), p (..., J) -> (..., J, E), x's dtype."""
+        """Return the standardised tokens: x (..., J, E), p (..., J) -> (..., J, E), x's dtype.
+
+        Raises:
+            ShapeError: ``p`` is not one presence per token.
+        """
         mean, scale = self.moments(x, p)
         centred = _present(x, p) - mean
         return (p.unsqueeze(-1) * (centred / scale)).to(x.dtype)
@@ -52,7 +56,14 @@ class OStandardize(nn.Module):
         """Return mean and scale, each (..., 1, E), in float32 at least.
 
         Whatever stands in a token of presence 0, NaN included, is not read.
+
+        Raises:
+            ShapeError: ``p`` is not one presence per token.
         """
+        if p.shape != x.shape[:-1]:
+            raise ShapeError(
+                f"presence must be {tuple(x.shape[:-1])}, one per token, got {tuple(p.shape)}"
+            )
         x = _present(x, p)
         w = p.unsqueeze(-1).to(x.dtype)
         support = w.sum(-2, keepdim=True)

@@ -3,12 +3,17 @@
 A source of presence 0 has weight 0 in every kernel. But a processor blocks a sum over more terms
 differently, so even a term of 0 may flip last bits of the others. Hence the present sources come
 first, in their order, and positions that no batch element needs are dropped. A NULL source
-inserted anywhere then leaves the kernel's input, and so its output, bit for bit as it was; where
-another batch element has more sources, it is a term of 0 at the end.
+inserted anywhere then leaves the kernel's input as it was, down to its layout in memory, and so
+every bit of its output, on these conditions:
 
-This reads values, so it happens on a CPU outside ``torch.compile``. Elsewhere, and where keys and
-values are too large to be copied lightly, absent sources stay where they are, and their weight of
-0 alone silences them.
+- a CPU, outside ``torch.compile`` and tracing, since values are read;
+- keys and values that are contiguous, or are views of contiguous (B, J, h, D), as projections make
+  them, and hold no more than ``MAX_MOVED`` numbers together;
+- no other batch element has more present sources. Where one has, the NULL source becomes a term of
+  0 at the end of the sums.
+
+Elsewhere absent sources stay where they are, and their weight of 0 alone silences them. (Not under
+``torch.func.vmap``, which torch refuses wherever values are read.)
 
 Shapes: B batch, S receivers, J sources, H heads, h kv heads, D head width.
 """
@@ -22,29 +27,31 @@ from torch import Tensor
 MAX_MOVED = 2**24
 
 
+def any_absent(p_BJ: Tensor) -> bool:
+    """Say whether a source is absent; where values may not be read, that one may be."""
+    return not may_read_values(p_BJ) or bool((p_BJ.detach() == 0).any())
+
+
+def may_read_values(x: Tensor) -> bool:
+    """Say whether what happens next may depend on the numbers in ``x``, at no great cost."""
+    tracing: bool = torch.jit.is_tracing()  # type: ignore[no-untyped-call]
+    return x.device.type == "cpu" and not (tracing or torch.compiler.is_compiling())
+
+
 def present_first(
     k_BhJD: Tensor, v_BhJD: Tensor, p_BJ: Tensor, mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """Return keys, values, presences and mask with absent sources at the end or gone.
 
-    One source is kept at least, so that gradients still have a path. Nothing is copied unless an
-    absent source stands before a present one. ``mask`` has four axes, each of full size or 1.
+    One source is kept at least, so that gradients still have a path. ``mask`` has four axes, each
+    of full size or 1.
     """
-    unmoved = k_BhJD, v_BhJD, p_BJ, mask
-    if p_BJ.device.type != "cpu" or torch.compiler.is_compiling():
-        return unmoved
+    if not may_read_values(p_BJ) or k_BhJD.numel() + v_BhJD.numel() > MAX_MOVED:
+        return k_BhJD, v_BhJD, p_BJ, mask
     present_BJ = p_BJ.detach() != 0
-    if present_BJ.all():
-        return unmoved
     kept = max(1, int(present_BJ.sum(-1).amax()))
-    each_source = mask is not None and mask.shape[-1] > 1
-    if (present_BJ[:, 1:] <= present_BJ[:, :-1]).all():
-        mask = mask[..., :kept] if mask is not None and each_source else mask
-        return k_BhJD[:, :, :kept], v_BhJD[:, :, :kept], p_BJ[:, :kept], mask
-    if k_BhJD.numel() + v_BhJD.numel() > MAX_MOVED:
-        return unmoved
     order_BJ = present_BJ.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[:, :kept]
-    if mask is not None and each_source:
+    if mask is not None and mask.shape[-1] > 1:
         mask = torch.take_along_dim(mask, order_BJ[:, None, None, :], -1)
     return _take(k_BhJD, order_BJ), _take(v_BhJD, order_BJ), p_BJ.gather(1, order_BJ), mask
 

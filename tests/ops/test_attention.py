@@ -12,7 +12,7 @@ from op_samples import LAW, samples
 
 from retrofit.contracts import KERNELS
 from retrofit.contracts.reference import direct_evaluation
-from retrofit.contracts.samples import Sample, serves, with_null_sources
+from retrofit.contracts.samples import Sample, everyone_present, serves, with_null_sources
 from retrofit.ops import presence
 
 # Double rounding over at most 33 sources with scores below about 10 and values below 2.
@@ -55,7 +55,7 @@ def test_null_receivers_get_zero_and_others_do_not(x):
 @given(x=samples(min_sources=1), data=st.data())
 @LAW
 def test_inserted_null_sources_change_nothing_and_woken_ones_do(x, data):
-    x = replace(x, p_BS=x.p_BS.clamp(min=0.1))
+    x = replace(everyone_present(x), p_BS=x.p_BS.clamp(min=0.1))
     positions = data.draw(st.lists(st.integers(0, x.p_BJ.shape[1]), min_size=1, max_size=4))
     wide = with_null_sources(x, positions, seed=0)
     # A woken source moves outputs unless it happens to hold what they are already.

@@ -316,6 +316,21 @@ def test_bad_attention_sizes_are_refused(settings):
         OAttentionConfig(**settings)
 
 
+@pytest.mark.parametrize(
+    "name", ["ONorm, LayerNorm", "OFFN", "OInject", "OStandardize", "OAttention"]
+)
+def test_presence_of_other_tokens_is_refused(name):
+    h, p = torch.randn(2, 5, WIDTH, dtype=torch.float64), torch.ones(2, 1, dtype=torch.float64)
+    component = {
+        "OInject": lambda h, p: OInject(TAU)(h, EMBEDDING, p),
+        "OStandardize": OStandardize(),
+        "OAttention": lambda h, p: COMPONENTS["OAttention"](h, p_BS=p),
+    }.get(name, COMPONENTS[name])
+    assert component(h, presence(h, TAU)).isfinite().all()
+    with pytest.raises(ShapeError, match=r"\(2, 5\)"):
+        component(h, p)
+
+
 def test_bad_settings_are_refused():
     with pytest.raises(OperatorError, match="eps"):
         OStandardize(eps=-1.0)

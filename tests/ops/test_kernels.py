@@ -122,6 +122,13 @@ def test_recorder_counts_what_ran(shape, kernel):
     assert inner == {kernel: 1, "naive": 1}
 
 
+def test_recorder_counts_nothing_where_there_is_nothing_to_compute():
+    x = sample()
+    with record_kernels() as counter:
+        replace(x, q_BHSD=x.q_BHSD[:, :, :0], p_BS=x.p_BS[:, :0]).run("auto")
+    assert not counter
+
+
 def test_recorder_belongs_to_its_context():
     x = sample()
     with record_kernels() as counter:

@@ -29,6 +29,11 @@ def ulps(got: float, want: mpmath.mpf) -> float:
     return abs(float(mpmath.mpf(got) - want)) / spacing
 
 
+def test_carriers_that_are_not_floating_point_are_refused():
+    with pytest.raises(OperatorError, match="int64"):
+        presence(torch.ones(3, dtype=torch.int64), 0.5)
+
+
 @pytest.mark.parametrize("tau", [1, np.float32(0.5), np.int64(2), torch.tensor(0.5)])
 def test_any_kind_of_number_is_a_tau(tau):
     assert presence(torch.ones(3), tau).item() == pytest.approx(3 / (3 + float(tau)))

@@ -8,12 +8,18 @@ import pytest
 import torch
 
 from retrofit.contracts import KERNELS, Setting
-from retrofit.contracts.samples import Shape, beside_a_fuller, draw, with_null_sources
+from retrofit.contracts.samples import (
+    Shape,
+    beside_a_fuller,
+    draw,
+    everyone_present,
+    with_null_sources,
+)
 from retrofit.ops import OAttention, OAttentionConfig, record_kernels, support
 from retrofit.ops.dispatch import DIRECT_MAX_SOURCES
-from retrofit.ops.support import present_first
+from retrofit.ops.support import any_absent, present_first
 
-SHORT, LONG = Shape(2, 4, 2, 7, 13, 16), Shape(2, 4, 2, 7, 300, 16)
+SHORT = Shape(2, 4, 2, 7, 13, 16)
 
 
 def sample(shape=SHORT, mask="none", dtype=torch.float32):
@@ -24,21 +30,27 @@ def inputs(x):
     return x.k_BhJD, x.v_BhJD, x.p_BJ, x.mask
 
 
+def contiguous(x):
+    return x
+
+
+def as_projections(x):
+    k, v = (y.transpose(1, 2).contiguous().transpose(1, 2) for y in (x.k_BhJD, x.v_BhJD))
+    return replace(x, k_BhJD=k, v_BhJD=v)
+
+
 @pytest.mark.parametrize("mask", ["none", "bool", "float", "per_key"])
-@pytest.mark.parametrize("shape", [SHORT, LONG], ids=["short", "long"])
+@pytest.mark.parametrize("layout", [contiguous, as_projections])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_null_sources_change_no_bit_whatever_the_layout(kernel, shape, mask):
-    x = sample(shape, mask)
-    wide = with_null_sources(x, [0, 3, 5, 5, 13], seed=1)
-
-    def tokens_major(y):
-        k, v = (z.transpose(1, 2).contiguous().transpose(1, 2) for z in (y.k_BhJD, y.v_BhJD))
-        return replace(y, k_BhJD=k, v_BhJD=v)
-
-    for layout in (lambda y: y, tokens_major):
-        assert torch.equal(layout(wide).run(kernel), layout(x).run(kernel))
-    woken = replace(wide, p_BJ=wide.p_BJ.masked_fill(wide.p_BJ == 0, 1e-3))
-    assert not torch.equal(woken.run(kernel), x.run(kernel))
+def test_null_sources_change_no_bit(kernel, layout, mask):
+    """Before, nothing is absent, so nothing is moved; widths that no vector divides are among."""
+    for sources, width in ((13, 16), (13, 5), (33, 33), (300, 16)):
+        x = everyone_present(sample(Shape(2, 4, 2, 7, sources, width), mask))
+        for positions in ([sources], [0, 3, 5, 5, sources]):
+            wide = with_null_sources(x, positions, seed=1)
+            assert torch.equal(layout(wide).run(kernel), layout(x).run(kernel))
+            woken = replace(wide, p_BJ=wide.p_BJ.masked_fill(wide.p_BJ == 0, 1e-3))
+            assert not torch.equal(layout(woken).run(kernel), layout(x).run(kernel))
 
 
 def test_null_sources_do_not_change_the_kernel_that_is_chosen():
@@ -61,25 +73,17 @@ def test_null_tokens_leave_cross_attention_bit_for_bit():
         assert not torch.equal(layer(x_BSE, wide_BJE + 1e-3), want)
 
 
-def test_nothing_moves_where_all_are_present_or_absent_ones_stand_last():
-    x = sample(mask="bool")
-    full = replace(x, p_BJ=x.p_BJ.clamp(min=1e-3))
-    assert all(a is b for a, b in zip(present_first(*inputs(full)), inputs(full), strict=True))
-
-    last = replace(full, p_BJ=full.p_BJ.clone())
-    last.p_BJ[:, 9:] = 0
-    k, v, p, mask = present_first(*inputs(last))
-    assert k.data_ptr() == last.k_BhJD.data_ptr()
-    assert v.data_ptr() == last.v_BhJD.data_ptr()
-    assert k.shape[2] == v.shape[2] == p.shape[1] == mask.shape[-1] == 9
-
-    first = replace(full, p_BJ=full.p_BJ.clone())
-    first.p_BJ[:, :4] = 0
-    k, v, p, mask = present_first(*inputs(first))
-    assert k.data_ptr() != first.k_BhJD.data_ptr()
-    for got, want in zip((k, v, p, mask), inputs(first), strict=True):
-        axis = 2 if got.dim() == 4 and got is not mask else -1
-        assert torch.equal(got, want.narrow(axis, 4, 9).expand_as(got))
+def test_sources_that_stay_keep_their_order_and_what_belongs_to_them():
+    x = everyone_present(sample(mask="bool"))
+    assert not any_absent(x.p_BJ)
+    for absent in (slice(9, None), slice(0, 4), slice(3, 7)):
+        gone = replace(x, p_BJ=x.p_BJ.clone())
+        gone.p_BJ[:, absent] = 0
+        assert any_absent(gone.p_BJ)
+        stay = torch.tensor([j for j in range(13) if j not in range(*absent.indices(13))])
+        want = gone.sources(stay)
+        for got, expected in zip(present_first(*inputs(gone)), inputs(want), strict=True):
+            assert torch.equal(got, expected.expand_as(got))
 
 
 def test_ragged_batch_keeps_what_another_element_needs():
@@ -117,6 +121,19 @@ def test_gradients_are_those_without_the_null_sources(kernel):
         assert torch.equal(got.index_select(axis, (~null).nonzero()[:, 0]), want)
         assert not got.index_select(axis, null.nonzero()[:, 0]).any()
         assert want.abs().max() > 1e-3
+
+
+def test_traced_code_does_not_depend_on_what_was_absent_when_it_was_traced():
+    x = everyone_present(sample())
+    holes = x.p_BJ.clone()
+    holes[:, ::3] = 0
+
+    def run(p_BJ):
+        return replace(x, p_BJ=p_BJ).run("direct")
+
+    traced = torch.jit.trace(run, holes)
+    assert torch.allclose(traced(x.p_BJ), run(x.p_BJ), atol=1e-6)
+    assert not torch.allclose(run(holes), run(x.p_BJ), atol=1e-3)
 
 
 def test_gradients_have_a_path_where_nothing_is_present():
