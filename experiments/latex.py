@@ -82,6 +82,7 @@ def summary_file(summary: Summary) -> str:
     lead = (
         "% Made by `oretro report`; do not edit. Needs \\usepackage[T1]{fontenc} and "
         "\\usepackage{booktabs}.\n"
+        "% Names in other scripts than Latin need lualatex or xelatex and a font that has them.\n"
     )
     return lead + "\n\n".join(floats) + "\n"
 

@@ -5,8 +5,6 @@ Imports neither torch nor tabpfn.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments.atomic import write_atomic
+from experiments.csv_text import csv_text
 from experiments.errors import ResultsError
 from experiments.variant_name import STOCK
 
@@ -52,14 +51,12 @@ class ScoreChange:
 
 def write_coverage(folder: Path, records: Iterable[Record]) -> None:
     """Write ``coverage.csv``: the one score that ``cases.csv`` has no column for."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow((*_KEYS, _COVERAGE))
+    rows = [[*_KEYS, _COVERAGE]]
     for record in records:
         value = record.details.get(_COVERAGE)
         if value is not None and math.isfinite(value):
-            writer.writerow((*(getattr(record.row, name) for name in _KEYS), repr(float(value))))
-    write_atomic(folder / FILE, buffer.getvalue())
+            rows.append([*(str(getattr(record.row, name)) for name in _KEYS), repr(float(value))])
+    write_atomic(folder / FILE, csv_text(rows))
 
 
 def read_coverage(folder: Path) -> pd.DataFrame:

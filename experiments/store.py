@@ -6,10 +6,8 @@ does not depend on when a row was finished.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import hashlib
-import io
 import json
 import math
 import re
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments import schema
 from experiments.atomic import write_atomic
+from experiments.csv_text import csv_text
 from experiments.errors import ResultsError
 from experiments.keys import ResultKey, differences
 from experiments.own_files import refuse_foreign_files
@@ -126,11 +125,8 @@ class ResultStore:
         """Rebuild the CSV from the records; without any, there is none."""
         if not self._records:
             return
-        buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(schema.COLUMNS)
-        writer.writerows(schema.to_cells(record.row) for record in self.records())
-        write_atomic(self._table, buffer.getvalue())
+        rows = [schema.to_cells(record.row) for record in self.records()]
+        write_atomic(self._table, csv_text((schema.COLUMNS, *rows)))
 
     def _refuse_foreign(self, record: Record) -> None:
         """A folder is one run: rows of another are neither mixed in nor thrown away."""

@@ -5,14 +5,13 @@ Imports neither torch nor tabpfn, so that a table can be made anywhere.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from dataclasses import asdict, astuple, fields
 from typing import TYPE_CHECKING, Any
 
 from experiments import markdown
 from experiments.atomic import write_atomic
+from experiments.csv_text import csv_text
 from experiments.presence_sweep import PresencePoint, presence_points
 from experiments.stats import PAIR_COLUMNS
 from experiments.summary import Summary, summarise_folder
@@ -76,11 +75,8 @@ def _ratios(summary: Summary) -> Iterable[Sequence[Any]]:
 
 
 def _write_csv(path: Path, header: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([_cell(value) for value in row] for row in rows)
-    write_atomic(path, buffer.getvalue())
+    cells = [[_cell(value) for value in row] for row in rows]
+    write_atomic(path, csv_text((header, *cells)))
 
 
 def _cell(value: Any) -> str:

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_BIDIRECTIONAL = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
 def visible(text: object) -> str:
-    """The text on one line; control characters and lone surrogates, which XML refuses, replaced."""
+    """The text on one line, in reading order.
+
+    Control characters and lone surrogates, which XML refuses, are replaced, and so are marks that
+    reverse what is written after them.
+    """
     line = " ".join(str(text).split())
-    return "".join(REPLACEMENT if unicodedata.category(m) in ("Cc", "Cs") else m for m in line)
+    return "".join(REPLACEMENT if _unfit(mark) else mark for mark in line)
+
+
+def _unfit(mark: str) -> bool:
+    reverses = unicodedata.bidirectional(mark) in _BIDIRECTIONAL
+    return reverses or unicodedata.category(mark) in ("Cc", "Cs")
+
+
+def encodable(text: str) -> str:
+    """The text with lone surrogates, which UTF-8 cannot hold, as ``\\udcxx`` escapes."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def readable_name(name: str) -> str:
+    """The name of a file as text; bytes of it that are not UTF-8 as ``\\xNN`` escapes."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def shortened(text: str, length: int) -> str:

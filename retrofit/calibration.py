@@ -147,7 +147,8 @@ class Calibration:
         except ValidationError as error:
             fault = error.errors()[0]
             field = ".".join(str(part) for part in fault["loc"])
-            msg = f"{source}, field {field!r}: {fault['msg']}; {_REMAKE}"
+            reason = fault["msg"].removeprefix("Value error, ")
+            msg = f"{source}, field {field!r}: {reason}; {_REMAKE}"
             raise CalibrationError(msg) from error
 
 

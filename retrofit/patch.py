@@ -192,7 +192,7 @@ def patch(
             host_sha256=host.sha256,
         )
     except ValidationError as error:
-        reasons = "; ".join(item["msg"] for item in error.errors())
+        reasons = "; ".join(item["msg"].removeprefix("Value error, ") for item in error.errors())
         raise VariantError(reasons) from error
 
     tau_tables = tau.tables if isinstance(tau, Calibration) else []

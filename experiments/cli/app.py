@@ -7,6 +7,15 @@ import sys
 
 import typer
 
+EXAMPLES = """\b
+Examples:
+  oretro doctor                              what is installed here
+  oretro eval --limit 1 --dry-run            what a comparison would run
+  oretro eval                                18 packaged cases, built-in host
+  oretro report results/packaged18-mini --out my-report
+  oretro patch my-v3.ckpt --variant full -o my-v3-full.safetensors
+"""
+
 app = typer.Typer(
     name="oretro",
     no_args_is_help=True,
@@ -14,6 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Retrofit a frozen TabPFN regressor with O-closed attention and measure what that does.",
+    epilog=EXAMPLES,
 )
 
 

@@ -21,6 +21,7 @@ def file_options(
         ConfigError: the options are not complete.
     """
     from experiments.errors import ConfigError
+    from experiments.text import readable_name
 
     if data is None:
         if target is not None or drop or decimal is not None:
@@ -31,7 +32,7 @@ def file_options(
     entry: dict[str, Any] = {"path": data, "target": target, "drop": drop or []}
     if decimal is not None:
         entry["decimal"] = decimal
-    return {"files": [entry], "suite": data.stem or str(data)}
+    return {"files": [entry], "suite": readable_name(data.stem or str(data))}
 
 
 def openml_options(cache: Path | None, *, offline: bool | None) -> dict[str, Any] | None:

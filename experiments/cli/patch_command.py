@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -72,9 +73,14 @@ def patch(
     """Patch a host and report every site: its classes, tau, presence and null radius."""
     import retrofit
     from experiments.cli.calibration_options import read_tables
+    from retrofit.calibrate import require_target
 
     if tau is not None and target_presence is not None:
         raise typer.BadParameter("give --tau or --target-presence, not both")
+    if eps_den is not None and not math.isfinite(eps_den):
+        raise typer.BadParameter(f"--eps-den {eps_den}: must be finite")
+    if target_presence is not None:
+        require_target(target_presence)
     chosen = cast("Variant", variant)
     description = retrofit.describe_host(host)
     plan = retrofit.plan(description, chosen)
@@ -99,9 +105,13 @@ def _tau(
     import retrofit
 
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
         pass
+    else:
+        if not (math.isfinite(value) and value > 0):
+            raise typer.BadParameter(f"--tau {text}: must be positive and finite")
+        return value
     calibration = retrofit.Calibration.load(text)
     # Of a host that is not here yet nothing is known, and a patched one has its own refusal.
     if host.path is not None and not host.patched:

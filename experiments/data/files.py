@@ -9,6 +9,7 @@ from experiments.data.csv_file import read_csv
 from experiments.data.infer import infer_column
 from experiments.data.table import Table, make_table
 from experiments.errors import DataError
+from experiments.text import readable_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +37,7 @@ def load_file(entry: FileSet) -> Table:
         name=entry.label,
         target=entry.target,
         licence="the user's own",
-        source=f"file:{path.name}",
+        source=f"file:{readable_name(path.name)}",
         drop=entry.drop,
     )
     notes += table.notes

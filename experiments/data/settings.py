@@ -11,6 +11,7 @@ from urllib.parse import urlparse
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from experiments.data.network import Network
+from experiments.text import readable_name
 
 
 class FileSet(BaseModel):
@@ -34,10 +35,10 @@ class FileSet(BaseModel):
         """Name under which the table takes part in a sweep."""
         if self.name:
             return self.name
-        stem = self.path.name
+        stem = readable_name(self.path.name)
         for ending in (".gz", ".csv", ".tsv", ".txt", ".parquet", ".pq"):
             stem = stem.removesuffix(ending)
-        return stem or self.path.name
+        return stem or readable_name(self.path.name)
 
     @field_validator("path")
     @classmethod

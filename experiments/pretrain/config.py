@@ -144,7 +144,8 @@ def load_config(path: Path) -> PretrainConfig:
         return PretrainConfig.model_validate(raw)
     except ValidationError as error:
         faults = "; ".join(
-            f"{'.'.join(str(part) for part in fault['loc']) or 'file'}: {fault['msg']}"
+            f"{'.'.join(str(part) for part in fault['loc']) or 'file'}: "
+            f"{fault['msg'].removeprefix('Value error, ')}"
             for fault in error.errors()
         )
         raise ConfigError(f"{path}: {faults}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -190,6 +191,20 @@ def test_own_file_is_evaluated_on_the_built_in_host(
     table = read_cases(tmp_path / "o" / "cases.csv")
     assert set(table["dataset"]) == {name}
     assert set(table["n_train"] + table["n_test"]) == {ROWS}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are text there")
+def test_file_name_of_another_encoding_gets_a_readable_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = os.fsdecode(b"pr\xe9s.csv")
+    Path(name).write_bytes(PLAIN)
+    assert load_file(FileSet(path=Path(name), target="y")).source == r"file:pr\xe9s.csv"
+    options = ["--data", name, "--target", "y", "--seeds", "1", "--dry-run", "--json"]
+    assert call(monkeypatch, "eval", *options) == 0
+    cases = json.loads(capsys.readouterr().out)["cases"]
+    assert {case["dataset"] for case in cases} == {r"pr\xe9s"}
 
 
 @pytest.mark.parametrize(

@@ -238,7 +238,7 @@ def test_what_cannot_be_used_is_one_sentence_and_exit_2(
         (["--tau", "tau.json"], "tau.json cannot be read (No such file"),
         (["--tau", "mine.csv"], "mine.csv is cut, damaged, or no calibration"),
         (["--tau", "1", "--target-presence", "0.9"], "not both"),
-        (["--tau", "nan"], "tau of stream"),
+        (["--tau", "nan"], "--tau nan: must be positive"),
         (["--eps-den", "-1"], "--eps-den"),
         (["--eps-mode", "often"], "--eps-mode"),
     ],
@@ -277,3 +277,26 @@ def test_output_is_refused_before_anything_is_measured(
     monkeypatch.setattr(sys, "argv", ["oretro", "calibrate", "mini", "--out", "new.json"])
     with pytest.raises(AssertionError, match="weights were read"):
         main()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--tau", "-1"], "--tau -1: must be positive and finite"),
+        (["--tau", "nan"], "--tau nan: must be positive and finite"),
+        (["--eps-den", "inf"], "--eps-den inf: must be finite"),
+        (["--target-presence", "7"], "target_presence is 7.0"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_dry_run_refuses_the_values_that_a_run_would(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    no_weights: None,
+    options: list[str],
+    told: str,
+) -> None:
+    assert call(monkeypatch, "patch", "mini", *options, "--dry-run") == 2
+    captured = capsys.readouterr()
+    assert told in captured.err
+    assert captured.out == ""

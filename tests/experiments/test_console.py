@@ -57,6 +57,17 @@ def test_help_of_every_command_has_examples_of_that_command(
     assert f"oretro {' '.join(command)}" in told.partition("Examples")[2]
 
 
+def test_help_of_the_program_has_examples(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, "--help") == 0
+    examples = capsys.readouterr().out.partition("Examples:")[2]
+    assert {line.split()[1] for line in examples.splitlines() if line.strip()} <= {
+        name for (name, *_) in names()
+    }
+    assert "oretro eval" in examples
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 @pytest.mark.parametrize(
     "arguments",

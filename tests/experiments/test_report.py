@@ -15,6 +15,7 @@ from fakes import report as patch_report
 from fakes import toy_row
 
 from experiments import latex, markdown, tables
+from experiments.csv_text import csv_text
 from experiments.errors import MissingExtraError, ResultsError
 from experiments.report import write_report
 from experiments.schema import COLUMNS, CaseRow, to_cells
@@ -30,18 +31,16 @@ ODD_NAMES = (
     "an\x1bescape",
     "[opt] *star*",
     "日本 Größe",
+    "a\rb",
+    "\u202eright to left",
 )
 
 
 def write_folder(folder: Path, rows: list[CaseRow], **run: object) -> Path:
     """A results folder as a sweep leaves it, without running one."""
-    import csv
-
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "cases.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows(to_cells(row) for row in rows)
+    table = csv_text([COLUMNS, *(to_cells(row) for row in rows)])
+    (folder / "cases.csv").write_bytes(table.encode())
     record = {
         "status": "finished",
         "config": {"suite": "toy", "host": "mini", "target_presence": 0.999},
@@ -172,6 +171,7 @@ def test_odd_names_survive_every_form(tmp_path: Path) -> None:
     assert {name for name in ODD_NAMES if name.isprintable()} <= shown
     assert page.tags.count("script") == 1
     assert "\0" not in html
+    assert "\u202e" not in html
     for row in (folder / "report.md").read_text(encoding="utf-8").split("## Cases")[1].split("\n"):
         if row.startswith("|"):
             assert len(re.findall(r"(?<!\\)\|", row)) == 5, row

@@ -135,7 +135,8 @@ def test_folder_of_another_run_is_refused_and_left_alone(
 
 
 @pytest.mark.parametrize(
-    "name", ["a|b", "price_$usd", "=cmd", "../x", "x" * 300, "é/ü", 'q"q,', "NA"]
+    "name",
+    ["a|b", "price_$usd", "=cmd", "../x", "x" * 300, "é/ü", 'q"q,', "NA", "a\rb", "a\nb", "a\r\nb"],
 )
 def test_any_name_makes_a_safe_file_and_comes_back(tmp_path: Path, name: str) -> None:
     odd = key(dataset=name)
@@ -143,6 +144,16 @@ def test_any_name_makes_a_safe_file_and_comes_back(tmp_path: Path, name: str) ->
     assert len(list((tmp_path / "cases").iterdir())) == 1
     assert ResultStore(tmp_path, [odd]).finished(odd)
     assert read_cases(tmp_path / "cases.csv")["dataset"].tolist() == [name]
+
+
+def test_name_that_utf8_cannot_hold_leaves_a_table_that_can_be_read(tmp_path: Path) -> None:
+    odd = key(dataset="pr\udce9s")
+    ResultStore(tmp_path, [odd]).add(odd, row(dataset="pr\udce9s", error="no\rgood"), {})
+    assert ResultStore(tmp_path, [odd]).finished(odd)
+    table = read_cases(tmp_path / "cases.csv")
+    assert table["dataset"].tolist() == ["pr\\udce9s"]
+    assert table["error"].tolist() == ["no\rgood"]
+    assert (tmp_path / "cases.csv").read_bytes().count(b"\n") == 2
 
 
 def test_names_that_look_alike_on_disk_do_not_collide(tmp_path: Path) -> None:
