@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -138,14 +139,49 @@ def test_links_between_pages_lead_somewhere() -> None:
             assert (page.parent / target).exists(), (page.name, target)
 
 
+SHELLS: dict[str, Callable[[str], dict[str, str]]] = {
+    "bash": lambda words: {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)},
+    "zsh": lambda words: {"_TYPER_COMPLETE_ARGS": words},
+    "fish": lambda words: {
+        "_TYPER_COMPLETE_ARGS": words,
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    },
+}
+"""What the script that each shell is given asks with."""
+
+
+@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize(
-    ("words", "expected"), [("oretro re", "report"), ("oretro eval --case", "--case-timeout")]
+    ("words", "expected", "other"),
+    [
+        ("oretro re", "report", "eval"),
+        ("oretro data sh", "show", "fetch"),
+        ("oretro eval --case", "--case-timeout", "--cache"),
+    ],
 )
 def test_shell_completes_commands_and_options(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: str, expected: str
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    shell: str,
+    words: str,
+    expected: str,
+    other: str,
 ) -> None:
-    monkeypatch.setenv("_ORETRO_COMPLETE", "complete_bash")
-    monkeypatch.setenv("COMP_WORDS", words)
-    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    monkeypatch.setenv("_ORETRO_COMPLETE", f"complete_{shell}")
+    for name, value in SHELLS[shell](words).items():
+        monkeypatch.setenv(name, value)
     assert run(monkeypatch, "oretro") == 0
-    assert capsys.readouterr().out.split() == [expected]
+    told = capsys.readouterr().out
+    assert expected in re.findall(r"[\w-]+", told)
+    assert other not in told
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_script_for_each_shell_asks_oretro(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shell: str
+) -> None:
+    monkeypatch.setenv("_ORETRO_COMPLETE", f"source_{shell}")
+    assert run(monkeypatch, "oretro") == 0
+    script = capsys.readouterr().out
+    for name in ("_ORETRO_COMPLETE", *SHELLS[shell]("oretro")):
+        assert name in script

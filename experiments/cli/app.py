@@ -7,6 +7,9 @@ import sys
 
 import typer
 
+PROGRAM = "oretro"
+"""What usage says and what shells complete, however the program was started."""
+
 EXAMPLES = """\b
 Examples:
   oretro doctor                              what is installed here
@@ -17,7 +20,7 @@ Examples:
 """
 
 app = typer.Typer(
-    name="oretro",
+    name=PROGRAM,
     no_args_is_help=True,
     rich_markup_mode=None,  # drawing boxes would double the time of --help
     pretty_exceptions_enable=False,
@@ -55,7 +58,7 @@ def _abandon_output() -> None:
 def main() -> None:
     """Run the command line and exit with the status that the module docstring defines."""
     try:
-        status = app(standalone_mode=False)
+        status = app(prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()
     except OSError as error:
         # An error of ours, such as a host that is not there, may be one of these as well.
