@@ -2,7 +2,8 @@
 
 The smallest legitimate carriers must keep their presence: the first percentile of ``|h|^2`` among
 active tokens gets the target presence t, that is ``tau = q01 * (1 - t) / t``. A median would not
-do: one stream can hold tokens whose squared norms differ a thousandfold.
+do: one stream can hold tokens whose squared norms differ a thousandfold. Nor does a percentile see
+tokens that are rarer than it: a patch report warns where the smallest carrier falls far below t.
 
 Shapes: B batch, S receivers, J sources, H heads, D head width, E model width.
 """
@@ -40,6 +41,8 @@ TRAIN_SHARE = 0.7
 MIN_ROWS = 3
 """Two to fit on and one to predict."""
 ESTIMATORS = 2
+_SCORES = 2**21
+"""Scores that are held at a time where the mass of eps_den is measured, 16 MiB in float64."""
 SIGNIFICANT_DIGITS = 4
 """Digits of tau, so that the last bits of a sum, which a thread count can move, do not."""
 
@@ -279,7 +282,21 @@ class _Watcher(Probe):
 def _largest_eps_share(
     q_BHSD: Tensor, k_BHJD: Tensor, p_BJ: Tensor, config: RetrofitConfig
 ) -> float:
-    """Largest ``eps / (eps + sum_j p_j exp(s_ij))`` over receivers and heads."""
+    """Largest ``eps / (eps + sum_j p_j exp(s_ij))`` over receivers and heads.
+
+    The scores are formed in parts, so that a long table needs little more memory than it has rows.
+    """
+    batch, heads, receivers, _ = q_BHSD.shape
+    rows = max(1, min(receivers, _SCORES // (heads * k_BHJD.shape[2])))
+    elements = max(1, _SCORES // (heads * k_BHJD.shape[2] * rows))
+    return max(
+        _part_eps_share(q_BHSD[b, :, s : s + rows], k_BHJD[b], p_BJ[b], config)
+        for b in (slice(start, start + elements) for start in range(0, batch, elements))
+        for s in range(0, receivers, rows)
+    )
+
+
+def _part_eps_share(q_BHSD: Tensor, k_BHJD: Tensor, p_BJ: Tensor, config: RetrofitConfig) -> float:
     keys = k_BHJD.repeat_interleave(q_BHSD.shape[1] // k_BHJD.shape[1], dim=1)
     scores_BHSJ = q_BHSD @ keys.transpose(-1, -2) * q_BHSD.shape[-1] ** -0.5
     logits_BHSJ = scores_BHSJ.double() + p_BJ.double().log()[:, None, None, :]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 from pydantic.dataclasses import dataclass
 
-from retrofit.atomic import unwritable, write_atomic
+from retrofit import atomic
 from retrofit.config import Variant
 from retrofit.digest import json_sha256
 from retrofit.errors import CalibrationError
@@ -106,13 +106,13 @@ class Calibration:
 
         Raises:
             CalibrationError: the name does not end in ``.json``, its folder is missing, or the
-                file exists and ``overwrite`` is false.
+                file exists and ``overwrite`` is false; or the disk is full.
         """
         target = require_writable(path, overwrite=overwrite)
         content = {"kind": KIND, "format_version": FORMAT_VERSION, **self.to_dict()}
         content[_DIGEST] = json_sha256(content)
         text = json.dumps(content, indent=1, allow_nan=False)
-        write_atomic(target, text.encode() + b"\n")
+        atomic.write_atomic(target, text.encode() + b"\n", error=CalibrationError)
         return target
 
     @classmethod
@@ -158,10 +158,7 @@ def require_writable(path: str | os.PathLike[str], *, overwrite: bool = False) -
     Raises:
         CalibrationError: as ``Calibration.save``.
     """
-    target = Path(path).expanduser()
-    if reason := unwritable(target, ".json", overwrite=overwrite):
-        raise CalibrationError(reason)
-    return target
+    return atomic.require_writable(path, ".json", overwrite=overwrite, error=CalibrationError)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -19,11 +19,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from retrofit.atomic import unwritable, write_atomic
+from retrofit.atomic import require_writable, write_atomic
 from retrofit.digest import json_sha256, tensors_sha256
 from retrofit.errors import CheckpointError
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping
     from pathlib import Path
 
@@ -134,17 +135,25 @@ def verify_patched(header: Header) -> None:
         raise CheckpointError(msg)
 
 
+def require_writable_checkpoint(path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    """The path that a patched file would be written to, checked before anything is computed.
+
+    Raises:
+        CheckpointError: the name does not end in ``.safetensors``, its folder is missing, or the
+            file exists and ``overwrite`` is false.
+    """
+    return require_writable(path, ".safetensors", overwrite=overwrite, error=CheckpointError)
+
+
 def write_patched(
     path: Path, tensors: Mapping[str, Tensor], fields: Mapping[str, Any], *, overwrite: bool = False
 ) -> None:
     """Write a patched file: all of it or nothing.
 
     Raises:
-        CheckpointError: the name does not end in ``.safetensors``, its folder is missing, or the
-            file exists and ``overwrite`` is false.
+        CheckpointError: as ``require_writable_checkpoint``, or the disk is full.
     """
-    if reason := unwritable(path, ".safetensors", overwrite=overwrite):
-        raise CheckpointError(reason)
+    require_writable_checkpoint(path, overwrite=overwrite)
     if "v3" not in path.name or "v3.5" in path.name:
         warnings.warn(
             f"tabpfn reads a model's version from its file name: without 'v3' (and not 'v3.5') in "
@@ -154,7 +163,7 @@ def write_patched(
     owned = _owning_their_storage(tensors)
     content = {**fields, CONTENT_DIGEST: _content_sha256(owned, fields)}
     metadata = {key: json.dumps(value, sort_keys=True) for key, value in content.items()}
-    write_atomic(path, save(owned, metadata=metadata))
+    write_atomic(path, save(owned, metadata=metadata), error=CheckpointError)
 
 
 def _read_safetensors_header(path: Path) -> Header:

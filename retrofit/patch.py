@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -45,6 +46,7 @@ from retrofit.hosts.v3_model import MARKER, OTabPFNV3
 from retrofit.plan import PatchPlan, plan
 from retrofit.report import (
     EPS_SHARE_WARNING,
+    RARE_TOKENS_WARNING,
     PatchReport,
     SiteReport,
     StreamReport,
@@ -135,9 +137,9 @@ def patch(
     variant: Variant,
     *,
     tau: float | Mapping[str, float] | Calibration | None = None,
-    presence: Literal["calibrated", "one"] = "calibrated",
+    presence: Literal["one"] | None = None,
     target_presence: float | None = None,
-    calibration: Sequence[CalibrationTable] | None = None,
+    tables: Sequence[CalibrationTable] | None = None,
     eps_den: float = DEFAULT_EPS_DEN,
     eps_mode: EpsMode = "absolute",
 ) -> Patched:
@@ -152,7 +154,7 @@ def patch(
             equals stock up to rounding, which proves the wiring.
         target_presence: Presence that calibration gives to the first percentile of each stream;
             None for 0.999.
-        calibration: Tables to calibrate and report on; None for seeded synthetic ones.
+        tables: To calibrate and report on; None for seeded synthetic ones.
         eps_den: Mass of the attention's value-less extra source.
         eps_mode: Whether ``eps_den`` is on the raw scale or relative to the largest present term.
 
@@ -160,12 +162,12 @@ def patch(
         RetrofitError: the first reason not to patch; nothing was touched.
         CalibrationError: tau cannot be set from the tables, or ``tau`` is a calibration of
             another host or of other streams.
-        VariantError: the settings contradict each other or are out of range.
+        VariantError: the settings contradict each other, or are of another type or out of range.
     """
     the_plan = plan(host, variant)
     the_plan.require_no_problem()
-    if presence not in ("calibrated", "one"):
-        msg = f"presence is {presence!r}; it is 'calibrated' or 'one'"
+    if presence not in (None, "one"):
+        msg = f"presence is {presence!r}; leave it out, or give 'one' to force every presence to 1"
         raise VariantError(msg)
     given = {"tau": tau is not None, "presence='one'": presence == "one"}
     given["target_presence"] = target_presence is not None
@@ -174,8 +176,8 @@ def patch(
         msg = f"{names} exclude each other: each of them settles every presence; give one"
         raise VariantError(msg)
 
-    tables = synthetic_tables() if calibration is None else list(calibration)
-    if tau is None and presence == "calibrated":
+    tables = synthetic_tables() if tables is None else _listed(tables)
+    if tau is None and presence is None:
         target = DEFAULT_TARGET_PRESENCE if target_presence is None else target_presence
         tau = calibrate(host, variant, target_presence=target, tables=tables)
     elif isinstance(tau, Calibration):
@@ -204,6 +206,16 @@ def patch(
     return Patched(**fields)
 
 
+def _listed(tables: Sequence[CalibrationTable]) -> list[CalibrationTable]:
+    if isinstance(tables, Calibration):
+        msg = "tables are what tau is calibrated on; what comes out of it is given as tau"
+        raise VariantError(msg)
+    if isinstance(tables, Sequence) and all(isinstance(x, CalibrationTable) for x in tables):
+        return list(tables)
+    msg = f"tables are a sequence of CalibrationTable, not a {type(tables).__name__}"
+    raise VariantError(msg)
+
+
 def _mode(tau: float | Mapping[str, float] | Calibration | None) -> PresenceMode:
     if tau is None:
         return "one"
@@ -217,8 +229,14 @@ def _tau_by_stream(
         return {}
     if isinstance(tau, Calibration):
         tau = tau.tau
-    if not isinstance(tau, Mapping):
+    if isinstance(tau, Real):
         return dict.fromkeys(streams, float(tau))
+    if not isinstance(tau, Mapping):
+        msg = (
+            f"tau is a {type(tau).__name__}; give a number, one for each stream, or a calibration: "
+            "retrofit.Calibration.load(path) reads one from its file"
+        )
+        raise VariantError(msg)
     missing, unknown = set(streams) - set(tau), set(tau) - set(streams)
     if missing or unknown:
         missed, surplus = (", ".join(sorted(names)) or "none" for names in (missing, unknown))
@@ -264,15 +282,14 @@ def _report(
         sites=sites,
         streams=streams,
         skipped=the_plan.skipped,
-        calibration=", ".join(str(item) for item in records),
         versions=package_versions(),
-        warnings=_warnings(sites),
+        warnings=[*_site_warnings(sites), *_stream_warnings(streams, config.target_presence)],
         tables=records,
         tau_tables=tau_tables,
     )
 
 
-def _warnings(sites: Sequence[SiteReport]) -> list[str]:
+def _site_warnings(sites: Sequence[SiteReport]) -> list[str]:
     found = [
         f"{site.name} ran in no forward pass on the calibration tables"
         for site in sites
@@ -285,3 +302,16 @@ def _warnings(sites: Sequence[SiteReport]) -> list[str]:
         if site.eps_share is not None and site.eps_share > EPS_SHARE_WARNING
     ]
     return found
+
+
+def _stream_warnings(streams: Sequence[StreamReport], target: float | None) -> list[str]:
+    if target is None:
+        return []
+    return [
+        f"the smallest carrier of stream {stream.name} has presence {stream.presence_min:.3g}, far "
+        f"below the target of {target:g}: it belongs to tokens too rare for the first percentile, "
+        "as CLS tokens are beside hundreds of columns; calibrate on narrower tables, or give a "
+        "higher target_presence"
+        for stream in streams
+        if 1 - stream.presence_min > RARE_TOKENS_WARNING * (1 - target)
+    ]

@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from retrofit.config import RetrofitConfig
@@ -16,6 +16,9 @@ from retrofit.hosts.sites import KINDS, SiteKind
 
 EPS_SHARE_WARNING = 1e-3
 """Share of an attention's mass above which eps_den is no longer negligible (plan, section 6)."""
+
+RARE_TOKENS_WARNING = 10.0
+"""How many times the absence that calibration aims at the smallest carrier may have."""
 
 QUANTILE = 0.01
 """Quantile of a stream's squared norms whose presence calibration sets."""
@@ -117,14 +120,12 @@ class PatchReport:
     streams: list[StreamReport]
     skipped: dict[str, str]
     """Sites that the variant leaves as they are, with the reason."""
-    calibration: str
-    """Which tables the figures come from."""
     versions: dict[str, str]
     """Versions of the packages that the patch was made with."""
     warnings: list[str]
-    tables: list[TableRecord] = Field(default_factory=list)
+    tables: list[TableRecord]
     """The tables that the figures come from."""
-    tau_tables: list[TableRecord] = Field(default_factory=list)
+    tau_tables: list[TableRecord]
     """The tables that tau was calibrated on; empty where it was given, or presence forced to 1."""
 
     @property

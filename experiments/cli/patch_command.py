@@ -74,6 +74,7 @@ def patch(
     import retrofit
     from experiments.cli.calibration_options import read_tables
     from retrofit.calibrate import require_target
+    from retrofit.checkpoint import require_writable_checkpoint
 
     if tau is not None and target_presence is not None:
         raise typer.BadParameter("give --tau or --target-presence, not both")
@@ -89,7 +90,9 @@ def patch(
         settings["eps_den"] = eps_den
     if tau is not None:
         settings["tau"] = _tau(tau, description, chosen)
-    settings["calibration"] = read_tables(table, target, drop, decimal)
+    if output is not None:
+        require_writable_checkpoint(output, overwrite=overwrite)
+    settings["tables"] = read_tables(table, target, drop, decimal)
     if dry_run:
         _show_plan(plan, as_json=as_json)
         return
@@ -163,7 +166,7 @@ def _show_report(patched: retrofit.Patched, written: Path | None, *, as_json: bo
             ],
         )
         print_table(
-            f"{len(report.streams)} streams, measured on {report.calibration}",
+            f"{len(report.streams)} streams, measured on {', '.join(map(str, report.tables))}",
             ("stream", "tau", "min presence", "1 % presence", "median presence", "null radius"),
             [
                 (

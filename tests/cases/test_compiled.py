@@ -22,7 +22,7 @@ def test_compiled_stock_and_compiled_patched_do_not_mix(tiny_host, calibration) 
     compiled_stock = torch.compile(stock, backend="eager")
     expected = run(stock)
     assert torch.equal(run(compiled_stock), expected)
-    patched = retrofit.patch(tiny_host, "full", tau=0.05, calibration=calibration)
+    patched = retrofit.patch(tiny_host, "full", tau=0.05, tables=calibration)
     model = patched.regressor().model_path.model
     compiled_patched = torch.compile(model, backend="eager")
     for _ in range(2):

@@ -31,7 +31,7 @@ FLOAT32 = {**SETTINGS, "inference_precision": torch.float32}
 
 @pytest.fixture(scope="module")
 def patched(tiny_host, calibration) -> Patched:
-    return retrofit.patch(tiny_host, "full", tau=0.05, calibration=calibration)
+    return retrofit.patch(tiny_host, "full", tau=0.05, tables=calibration)
 
 
 def test_empty_column_changes_no_prediction(patched, table) -> None:
@@ -136,7 +136,7 @@ def test_tied_weights_come_back_whole(build_host, calibration, table, tmp_path) 
     host: Host = build_host()
     blocks = host.model.icl_blocks
     blocks[1].mlp[0].weight = blocks[0].mlp[0].weight
-    patched = retrofit.patch(host, "oa", tau=0.05, calibration=calibration)
+    patched = retrofit.patch(host, "oa", tau=0.05, tables=calibration)
     path = patched.save(tmp_path / "tied-v3.safetensors")
     X, y, X_test = table
     live = patched.regressor(**FLOAT32).fit(X, y).predict(X_test)
@@ -163,7 +163,7 @@ def test_prefixed_weights_are_refused_with_a_sentence(mini_host, tmp_path, prefi
 @pytest.mark.parametrize("buckets", [5, 5000])
 def test_borders_survive_patching_and_saving(build_host, calibration, tmp_path, buckets) -> None:
     host: Host = build_host(num_buckets=buckets)
-    patched = retrofit.patch(host, "full", tau=0.05, calibration=calibration)
+    patched = retrofit.patch(host, "full", tau=0.05, tables=calibration)
     saved = load_file(patched.save(tmp_path / "b-v3.safetensors"))
     stock = host.model.state_dict()
     borders = [name for name in saved if "border" in name]

@@ -10,9 +10,9 @@ from retrofit import CalibrationTable, Host, Patched
 
 @pytest.fixture(scope="session")
 def tiny_closed(tiny_host: Host, calibration: list[CalibrationTable]) -> Patched:
-    return retrofit.patch(tiny_host, "closed", calibration=calibration)
+    return retrofit.patch(tiny_host, "closed", tables=calibration)
 
 
 @pytest.fixture(scope="session")
 def mini_closed(mini_host: Host, calibration: list[CalibrationTable]) -> Patched:
-    return retrofit.patch(mini_host, "closed", calibration=calibration)
+    return retrofit.patch(mini_host, "closed", tables=calibration)

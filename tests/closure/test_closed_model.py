@@ -131,8 +131,8 @@ def test_without_nulls_it_is_full_to_the_bit(
 ) -> None:
     X, y, X_test = table
     settings = {"n_estimators": n_estimators, "fit_mode": fit_mode, "random_state": 0}
-    full = retrofit.patch(tiny_host, "full", calibration=calibration)
-    oa = retrofit.patch(tiny_host, "oa", calibration=calibration)
+    full = retrofit.patch(tiny_host, "full", tables=calibration)
+    oa = retrofit.patch(tiny_host, "oa", tables=calibration)
     assert full.config.tau == tiny_closed.config.tau
     closed_p, full_p, oa_p = (
         host.regressor(device="cpu", **settings).fit(X, y).predict(X_test)
@@ -169,7 +169,7 @@ def test_the_full_output_flags_null_test_rows(tiny_closed: Patched) -> None:
 def test_other_architectures(
     settings: dict[str, object], build_host: object, calibration: list[CalibrationTable]
 ) -> None:
-    model = alias(retrofit.patch(build_host(**settings), "closed", calibration=calibration).model)
+    model = alias(retrofit.patch(build_host(**settings), "closed", tables=calibration).model)
     model = model.double()
     where = padded("all", "interleaved", 1)
     for call in ("plain", "cache", "column chunks"):
@@ -179,7 +179,7 @@ def test_other_architectures(
 
 @pytest.mark.slow
 def test_default_size(default_host: Host, calibration: list[CalibrationTable]) -> None:
-    closed = retrofit.patch(default_host, "closed", calibration=calibration)
+    closed = retrofit.patch(default_host, "closed", tables=calibration)
     for dtype, tolerance in ((torch.float64, FLOAT64), (torch.float32, FLOAT32)):
         model, criterion = alias(closed.model).to(dtype), alias(closed.criterion).to(dtype)
         before = criterion.mean(plain(model, TABLE.to(dtype), None))

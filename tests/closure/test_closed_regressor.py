@@ -95,7 +95,7 @@ def test_nulls_do_go_through_the_model(
             if stream == "icl_blocks.0:carrier":
                 seen.append((h.shape[1], int((h != 0).any(-1).sum(1)[0])))
 
-    closed = retrofit.patch(tiny_host, "closed", tau=1.0, calibration=calibration)
+    closed = retrofit.patch(tiny_host, "closed", tau=1.0, tables=calibration)
     fitted = regressor(closed).fit(raw.X, raw.y, presence=raw.presence)
     with retrofit.hosts.probe.probing(Counting()):
         fitted.predict(raw.X_test, test_rows=raw.test)
@@ -239,6 +239,6 @@ def test_what_the_estimator_refuses(
 def test_other_variants_have_the_stock_estimator(
     variant: str, tiny_host: Host, tiny_closed: Patched, calibration: list[CalibrationTable]
 ) -> None:
-    other = retrofit.patch(tiny_host, variant, tau=1.0, calibration=calibration)
+    other = retrofit.patch(tiny_host, variant, tau=1.0, tables=calibration)
     assert type(regressor(other)) is TabPFNRegressor
     assert type(regressor(tiny_closed)) is ClosedRegressor

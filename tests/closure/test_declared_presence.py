@@ -66,7 +66,7 @@ def test_a_call_without_train_rows_is_refused(tiny_closed: Patched) -> None:
 def test_a_host_that_would_read_nulls_refuses(
     variant: str, tiny_host: Host, calibration: list[CalibrationTable]
 ) -> None:
-    model = retrofit.patch(tiny_host, variant, tau=1.0, calibration=calibration).model
+    model = retrofit.patch(tiny_host, variant, tau=1.0, tables=calibration).model
     with pytest.raises(UnsupportedModeError, match="patch with 'closed'"):
         plain(alias(model).double(), TABLE, Presence(columns=[True] * 4))
 
@@ -75,7 +75,7 @@ def test_presence_one_refuses_nulls_and_equals_stock_without(
     tiny_host: Host, calibration: list[CalibrationTable]
 ) -> None:
     wired = retrofit.patch(
-        tiny_host, "closed", presence="one", eps_den=0.0, calibration=calibration
+        tiny_host, "closed", presence="one", eps_den=0.0, tables=calibration
     )
     model, stock = alias(wired.model).double(), alias(tiny_host.model).double()
     before = plain(stock, TABLE, None)

@@ -162,7 +162,7 @@ def test_infinite_logits_are_laid_to_the_table_that_has_them(
     tiny_host: Host, calibration: list[CalibrationTable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Weights so large that a row with nothing but missing cells overflows, and no other."""
-    closed = retrofit.patch(tiny_host, "closed", tau=1.0, calibration=calibration)
+    closed = retrofit.patch(tiny_host, "closed", tau=1.0, tables=calibration)
     weight = closed.model.x_embed.weight.clone()
     weight[:, -3:] = 3e38
     closed.model.x_embed.weight = torch.nn.Parameter(weight, requires_grad=False)
@@ -222,7 +222,7 @@ def test_what_one_pass_cannot_do_is_refused(
 def test_a_host_that_would_read_the_padding_is_refused(
     tiny_host: Host, calibration: list[CalibrationTable]
 ) -> None:
-    full = retrofit.patch(tiny_host, "full", tau=1.0, calibration=calibration)
+    full = retrofit.patch(tiny_host, "full", tau=1.0, tables=calibration)
     with pytest.raises(UnsupportedModeError, match="would read the padding"):
         retrofit.predict_tables(full, draw_tasks(2), **SETTINGS)
 

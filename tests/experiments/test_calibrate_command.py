@@ -63,7 +63,7 @@ def test_file_of_calibrate_patches_like_the_target_itself(
 
     loaded = retrofit.load_host("mini")
     expected = retrofit.patch(
-        loaded, "oa", target_presence=0.99, calibration=[in_memory()]
+        loaded, "oa", target_presence=0.99, tables=[in_memory()]
     ).report.to_dict()
     (measured,) = shown["targets"]
     assert {item["name"]: item["tau"] for item in measured["streams"]} == expected["config"]["tau"]
@@ -75,7 +75,7 @@ def test_file_of_calibrate_patches_like_the_target_itself(
     direct = json.loads(capsys.readouterr().out)
     assert through_file == direct == {**expected, "written": None}
     assert (
-        retrofit.patch(loaded, "oa", calibration=[in_memory()]).config.tau
+        retrofit.patch(loaded, "oa", tables=[in_memory()]).config.tau
         != (expected["config"]["tau"])
     )
 
@@ -274,6 +274,8 @@ def test_output_is_refused_before_anything_is_measured(
         assert call(monkeypatch, "calibrate", "mini", "--out", name) == 2
         assert told in capsys.readouterr().err
     assert Path("tau.json").read_text() == "mine"
+    assert call(monkeypatch, "patch", "mini", "--output", "gone/v3.safetensors") == 2
+    assert "gone does not exist" in capsys.readouterr().err
     monkeypatch.setattr(sys, "argv", ["oretro", "calibrate", "mini", "--out", "new.json"])
     with pytest.raises(AssertionError, match="weights were read"):
         main()

@@ -38,7 +38,7 @@ def parts() -> tuple[pd.DataFrame, np.ndarray, pd.DataFrame, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def patched(tiny_host, calibration) -> retrofit.Patched:
-    return retrofit.patch(tiny_host, "full", tau=0.05, calibration=calibration)
+    return retrofit.patch(tiny_host, "full", tau=0.05, tables=calibration)
 
 
 def fresh(host: retrofit.Host, parts):

@@ -33,8 +33,8 @@ def test_presence_one_is_stock_on_cuda_and_a_large_tau_is_not(
 ) -> None:
     scale = table[1].std()
     stock = predict(mini_host, table, "cuda")
-    wired = retrofit.patch(mini_host, variant, presence="one", eps_den=0.0, calibration=calibration)
-    gated = retrofit.patch(mini_host, variant, tau=10.0, calibration=calibration)
+    wired = retrofit.patch(mini_host, variant, presence="one", eps_den=0.0, tables=calibration)
+    gated = retrofit.patch(mini_host, variant, tau=10.0, tables=calibration)
     assert np.abs(predict(wired, table, "cuda") - stock).max() / scale < 1e-4
     assert np.abs(predict(gated, table, "cuda") - stock).max() / scale > 3e-3
     on_cpu = predict(gated, table, "cpu")
@@ -44,7 +44,7 @@ def test_presence_one_is_stock_on_cuda_and_a_large_tau_is_not(
 def test_no_kernel_falls_back_on_cuda(
     mini_host: Host, table: tuple[np.ndarray, ...], calibration: list[CalibrationTable]
 ) -> None:
-    gated = retrofit.patch(mini_host, "oa", tau=1.0, calibration=calibration)
+    gated = retrofit.patch(mini_host, "oa", tau=1.0, tables=calibration)
     with retrofit.ops.record_kernels() as kernels:
         predict(gated, table, "cuda")
     assert set(kernels) == {"fused_sink"}
@@ -54,7 +54,7 @@ def test_tables_in_padded_passes_on_cuda(
     mini_host: Host, table: tuple[np.ndarray, ...], calibration: list[CalibrationTable]
 ) -> None:
     """The passes run where the estimators are, and padding is as inert there as on a CPU."""
-    closed = retrofit.patch(mini_host, "closed", calibration=calibration)
+    closed = retrofit.patch(mini_host, "closed", tables=calibration)
     X, y, X_test = table
     tables = [(X, y, X_test), (X[:25, :3], y[:25], X_test[:4, :3]), (X[:31], y[:31], X_test)]
     settings = {"n_estimators": 2, "random_state": 0, "device": "cuda"}
@@ -68,7 +68,7 @@ def test_tables_in_padded_passes_on_cuda(
 def test_declared_nulls_are_inert_on_cuda(
     mini_host: Host, table: tuple[np.ndarray, ...], calibration: list[CalibrationTable]
 ) -> None:
-    closed = retrofit.patch(mini_host, "closed", calibration=calibration)
+    closed = retrofit.patch(mini_host, "closed", tables=calibration)
     X, y, X_test = table
     wide, wide_test = (np.insert(part, [0, 2, 5], np.nan, axis=1) for part in (X, X_test))
     wide, wide_y = np.insert(wide, [0, 7, 7, 40], np.inf, axis=0), np.insert(y, [0, 7, 7, 40], 1e9)

@@ -57,8 +57,8 @@ def patched_pair(
     host: Host, variant: str, calibration: list[CalibrationTable], large_tau: float = LARGE_TAU
 ) -> tuple[Host, Host]:
     """The host wired through with presence 1, and with a tau large enough to matter."""
-    wired = retrofit.patch(host, variant, presence="one", eps_den=0.0, calibration=calibration)
-    gated = retrofit.patch(host, variant, tau=large_tau, calibration=calibration)
+    wired = retrofit.patch(host, variant, presence="one", eps_den=0.0, tables=calibration)
+    gated = retrofit.patch(host, variant, tau=large_tau, tables=calibration)
     return wired, gated
 
 
@@ -199,7 +199,7 @@ def test_module_level_equality(
     x_RBC = torch.randn(30, 2, 6, generator=generator, dtype=dtype)
     y_NB = torch.randn(20, 2, generator=generator, dtype=dtype)
     wired, gated = (p.model.to(dtype) for p in patched_pair(tiny_host, variant, calibration))
-    stock = retrofit.patch(tiny_host, "oa", tau=1.0, calibration=calibration).restore().model
+    stock = retrofit.patch(tiny_host, "oa", tau=1.0, tables=calibration).restore().model
     expected = stock.to(dtype)(x_RBC, y_NB)
     tolerance = 1e-12 if dtype == torch.float64 else 2e-5
     assert (wired(x_RBC, y_NB) - expected).abs().max() <= tolerance * expected.abs().max()
@@ -222,7 +222,7 @@ def test_every_reported_site_runs(
     request: pytest.FixtureRequest,
 ) -> None:
     patched = retrofit.patch(
-        request.getfixturevalue(host_name), "full", tau=1.0, calibration=calibration
+        request.getfixturevalue(host_name), "full", tau=1.0, tables=calibration
     )
     counter = _Counter()
     with probing(counter):
@@ -243,6 +243,6 @@ def test_default_v3_has_its_known_sites(default_host: Host) -> None:
 def test_default_v3_is_swapped_everywhere(
     default_host: Host, calibration: list[CalibrationTable]
 ) -> None:
-    report = retrofit.patch(default_host, "full", calibration=calibration).report
+    report = retrofit.patch(default_host, "full", tables=calibration).report
     assert report.counts == {**NONE, "attention": 33, "ffn": 33, "norm": 74}
     assert all(site.calls for site in report.sites)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -47,14 +49,14 @@ def test_calibration_is_the_same_twice_and_follows_its_tables(mini_host: Host) -
     rng = np.random.default_rng(3)
     X = rng.normal(size=(50, 3))
     other = [CalibrationTable("mine", X, X[:, 0])]
-    assert retrofit.patch(mini_host, "oa", calibration=other).config.tau != first
+    assert retrofit.patch(mini_host, "oa", tables=other).config.tau != first
 
 
 def test_the_report_names_its_tables(mini_host: Host) -> None:
     X = np.random.default_rng(3).normal(size=(50, 3))
     tables = [CalibrationTable("mine", X, X[:, 0])]
-    report = retrofit.patch(mini_host, "oa", calibration=tables).report
-    assert "mine (50, 3)" in report.calibration
+    report = retrofit.patch(mini_host, "oa", tables=tables).report
+    assert [str(table) for table in report.tables] == ["mine (50, 3)"]
     kept = {"variant oa leaves ffn sites as they are", "variant oa leaves norm sites as they are"}
     assert kept <= set(report.skipped.values())
     assert not set(report.skipped) & {site.name for site in report.sites}
@@ -83,7 +85,7 @@ def test_a_large_eps_is_warned_about(mini_host: Host) -> None:
 )
 def test_unusable_tables_are_named(mini_host: Host, X: np.ndarray, y: np.ndarray) -> None:
     with pytest.raises(errors.CalibrationError, match="'bad'"):
-        retrofit.patch(mini_host, "oa", calibration=[CalibrationTable("bad", X, y)])
+        retrofit.patch(mini_host, "oa", tables=[CalibrationTable("bad", X, y)])
 
 
 def test_a_table_that_runs_no_network_is_refused(mini_host: Host) -> None:
@@ -91,12 +93,53 @@ def test_a_table_that_runs_no_network_is_refused(mini_host: Host) -> None:
     constant = [CalibrationTable("constant", X, np.ones(20))]
     for settings in ({}, {"tau": 1e-3}):
         with pytest.raises(errors.CalibrationError, match="no active token"):
-            retrofit.patch(mini_host, "oa", calibration=constant, **settings)
+            retrofit.patch(mini_host, "oa", tables=constant, **settings)
+
+
+def test_tokens_too_rare_for_a_percentile_are_warned_about(mini_host: Host) -> None:
+    """Four CLS tokens beside hundreds of columns are less than one in a hundred."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 480))
+    report = retrofit.patch(mini_host, "oa", tables=[CalibrationTable("wide", X, X[:, 0])]).report
+    (warning,) = report.warnings
+    assert warning.startswith("the smallest carrier of stream column_aggregator.blocks.0:carrier")
+    assert min(stream.presence_min for stream in report.streams) < 0.6
+    assert retrofit.patch(mini_host, "oa").report.warnings == []
+
+
+def test_share_of_eps_does_not_depend_on_the_parts_it_is_measured_in(
+    mini_host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = retrofit.patch(mini_host, "oa", tau=1.0, eps_den=1e-3).report
+    # The attribute of the package is the function of the same name.
+    monkeypatch.setattr(sys.modules["retrofit.calibrate"], "_SCORES", 500)
+    parts = retrofit.patch(mini_host, "oa", tau=1.0, eps_den=1e-3).report
+    shares = [(a.eps_share, b.eps_share) for a, b in zip(whole.sites, parts.sites, strict=True)]
+    # Products of fewer rows round differently.
+    assert all(a == pytest.approx(b, rel=1e-4) for a, b in shares)
+    assert whole.eps_share > 1e-6
+
+
+def test_what_is_no_table_or_no_tau_is_refused_by_name(mini_host: Host) -> None:
+    X = np.random.default_rng(3).normal(size=(50, 3))
+    table = CalibrationTable("mine", X, X[:, 0])
+    found = retrofit.calibrate(mini_host, "oa", tables=[table])
+    for tables, reason in (
+        (found, "is given as tau"),
+        (table, "not a CalibrationTable"),
+        ([X], "sequence of CalibrationTable"),
+    ):
+        with pytest.raises(errors.VariantError, match=reason):
+            retrofit.patch(mini_host, "oa", tables=tables)
+    with pytest.raises(errors.VariantError, match=r"tau is a str.*Calibration\.load"):
+        retrofit.patch(mini_host, "oa", tau="tau.json")
+    with pytest.raises(errors.VariantError, match="leave it out"):
+        retrofit.patch(mini_host, "oa", presence="calibrated", tau=1e-3)
 
 
 def test_no_table_at_all_is_refused(mini_host: Host) -> None:
     with pytest.raises(errors.CalibrationError, match="no calibration tables"):
-        retrofit.patch(mini_host, "oa", calibration=[])
+        retrofit.patch(mini_host, "oa", tables=[])
 
 
 @pytest.mark.parametrize("target", [0.0, 1.0, -1.0, float("nan")])

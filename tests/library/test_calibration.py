@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 from collections.abc import Callable
@@ -37,7 +38,7 @@ def test_tau_is_what_patch_finds_itself(
     variant: str, target: float, tiny_host: Host, calibration: list[CalibrationTable]
 ) -> None:
     found = retrofit.calibrate(tiny_host, variant, target_presence=target, tables=calibration)
-    patched = retrofit.patch(tiny_host, variant, target_presence=target, calibration=calibration)
+    patched = retrofit.patch(tiny_host, variant, target_presence=target, tables=calibration)
     assert found.tau == patched.config.tau
     assert found.tables == patched.report.tau_tables
     for settings in ({"target_presence": 0.95}, {"tables": [calibration[0], wider()]}):
@@ -56,7 +57,7 @@ def test_figures_are_those_of_the_stock_hosts_carriers(
 ) -> None:
     """Beside them, what a host with presence 1 and no eps shows; and presence by its formula."""
     stock_like = retrofit.patch(
-        tiny_host, "full", presence="one", eps_den=0.0, calibration=calibration
+        tiny_host, "full", presence="one", eps_den=0.0, tables=calibration
     ).report
     streams = measured.calibration(0.99).streams
     for mine, theirs in zip(streams, stock_like.streams, strict=True):
@@ -73,12 +74,12 @@ def test_figures_are_those_of_the_stock_hosts_carriers(
 def test_file_patches_as_the_target_does(
     saved: Path, tiny_host: Host, table: Table, calibration: list[CalibrationTable]
 ) -> None:
-    direct = retrofit.patch(tiny_host, "full", target_presence=0.99, calibration=calibration)
+    direct = retrofit.patch(tiny_host, "full", target_presence=0.99, tables=calibration)
     read = Calibration.load(saved)
-    through_file = retrofit.patch(tiny_host, "full", tau=read, calibration=calibration)
+    through_file = retrofit.patch(tiny_host, "full", tau=read, tables=calibration)
     assert through_file.report == direct.report
     assert np.array_equal(predict(through_file, table), predict(direct, table))
-    other = retrofit.patch(tiny_host, "full", target_presence=0.9, calibration=calibration)
+    other = retrofit.patch(tiny_host, "full", target_presence=0.9, tables=calibration)
     assert not np.array_equal(predict(other, table), predict(direct, table))
 
 
@@ -86,7 +87,7 @@ def test_report_keeps_apart_what_tau_and_the_figures_come_from(
     saved: Path, tiny_host: Host, tmp_path: Path
 ) -> None:
     read = Calibration.load(saved)
-    patched = retrofit.patch(tiny_host, "full", tau=read, calibration=[wider()])
+    patched = retrofit.patch(tiny_host, "full", tau=read, tables=[wider()])
     assert [item.name for item in patched.report.tau_tables] == ["tiny"]
     assert [(item.name, item.rows, item.columns) for item in patched.report.tables] == [
         ("wider", 30, 5)
@@ -95,7 +96,7 @@ def test_report_keeps_apart_what_tau_and_the_figures_come_from(
     assert retrofit.load_host(patched.save(tmp_path / "v3.safetensors")).report.tau_tables == (
         patched.report.tau_tables
     )
-    fixed = retrofit.patch(tiny_host, "full", tau=1.0, calibration=[wider()])
+    fixed = retrofit.patch(tiny_host, "full", tau=1.0, tables=[wider()])
     assert fixed.report.tau_tables == []
 
 
@@ -199,7 +200,7 @@ def test_saving_replaces_nothing_unasked(measured: retrofit.Carriers, saved: Pat
 def test_unfit_hosts_and_targets_are_refused_before_anything_is_measured(
     monkeypatch: pytest.MonkeyPatch, tiny_host: Host, measured: retrofit.Carriers
 ) -> None:
-    patched = retrofit.patch(tiny_host, "full", tau=1.0, calibration=[wider()])
+    patched = retrofit.patch(tiny_host, "full", tau=1.0, tables=[wider()])
 
     def refuse(*_: object) -> None:
         raise AssertionError("something was measured")
@@ -223,3 +224,21 @@ def test_a_calibration_says_which_versions_made_it(measured: retrofit.Carriers) 
     found = measured.calibration()
     assert found.target_presence == 0.999
     assert {"oretro", "tabpfn", "torch", "python"} <= set(found.versions)
+
+
+def test_a_full_disk_is_named_and_leaves_the_old_file(
+    measured: retrofit.Carriers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = measured.calibration(0.9).save(tmp_path / "tau.json")
+    before = path.read_bytes()
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("retrofit.atomic.os.fsync", full)
+    with pytest.raises(
+        errors.CalibrationError, match=r"tau\.json cannot be written \(No space left"
+    ):
+        measured.calibration(0.99).save(path, overwrite=True)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]

@@ -36,7 +36,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def patched(mini_host: Host, calibration: list[CalibrationTable]) -> Patched:
-    return retrofit.patch(mini_host, "full", tau=0.5, calibration=calibration)
+    return retrofit.patch(mini_host, "full", tau=0.5, tables=calibration)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def test_half_precision_sources_keep_their_dtype(
     half = {name: tensor.half() if tensor.ndim == 2 else tensor for name, tensor in source.items()}
     path = tmp_path / "half-v3.safetensors"
     save_file(half, path, metadata=fields)
-    patched = retrofit.patch(retrofit.load_host(path), "oa", tau=1.0, calibration=calibration)
+    patched = retrofit.patch(retrofit.load_host(path), "oa", tau=1.0, tables=calibration)
     saved_path = patched.save(tmp_path / "half-v3-oa.safetensors")
     saved, _ = content(saved_path)
     assert {name: saved[name].dtype for name in half} == {n: t.dtype for n, t in half.items()}
@@ -140,7 +140,7 @@ def test_running_in_low_precision_does_not_reach_the_file(
 def test_a_cast_model_is_not_saved(
     mini_host: Host, calibration: list[CalibrationTable], tmp_path: Path
 ) -> None:
-    patched = retrofit.patch(mini_host, "oa", tau=1.0, calibration=calibration)
+    patched = retrofit.patch(mini_host, "oa", tau=1.0, tables=calibration)
     patched.model.half()
     with pytest.raises(errors.CheckpointError, match="before casting"):
         patched.save(tmp_path / "cast-v3.safetensors")

@@ -47,7 +47,7 @@ def test_the_callers_model_is_untouched(
     before_bits, before = bits(host), predict(host, table)
     flags = {name: p.requires_grad for name, p in host.model.named_parameters()}
     classes = {name: type(module) for name, module in host.model.named_modules()}
-    patched = retrofit.patch(host, variant, tau=1.0, calibration=calibration)
+    patched = retrofit.patch(host, variant, tau=1.0, tables=calibration)
     assert not np.array_equal(predict(patched, table), before)
     patched.regressor(inference_precision=torch.float64, n_estimators=1).fit(*table[:2])
 
@@ -72,7 +72,7 @@ def test_a_built_model_cache_does_not_leak_the_patch(
         settings = {"n_estimators": 1, "device": "cpu", "inference_precision": torch.float32}
         plain = TabPFNRegressor(model_path=host.path, **settings)
         before = plain.fit(*table[:2]).predict(table[2])
-        patched = retrofit.patch(host, "full", tau=10.0, calibration=calibration)
+        patched = retrofit.patch(host, "full", tau=10.0, tables=calibration)
         predict(patched, table)
         again = TabPFNRegressor(model_path=host.path, **settings)
         assert np.array_equal(again.fit(*table[:2]).predict(table[2]), before)
@@ -85,13 +85,13 @@ def test_a_built_model_cache_does_not_leak_the_patch(
 def test_restore_is_bit_identical(
     variant: str, host: Host, table: Table, calibration: list[CalibrationTable]
 ) -> None:
-    patched = retrofit.patch(host, variant, tau=1.0, calibration=calibration)
+    patched = retrofit.patch(host, variant, tau=1.0, tables=calibration)
     stock = patched.restore()
     assert bits(stock) == bits(host)
     assert [type(m) for m in stock.model.modules()] == [type(m) for m in host.model.modules()]
     assert np.array_equal(predict(stock, table), predict(host, table))
     assert stock.sha256 == host.sha256
-    again = retrofit.patch(stock, variant, tau=1.0, calibration=calibration)
+    again = retrofit.patch(stock, variant, tau=1.0, tables=calibration)
     assert np.array_equal(predict(again, table), predict(patched, table))
 
 
@@ -103,7 +103,7 @@ def test_restore_gives_the_flags_back(
     model = alias(host.model).requires_grad_(not frozen)
     host = replace(host, model=model)
     flags = {name: p.requires_grad for name, p in model.named_parameters()}
-    stock = retrofit.patch(host, "full", tau=1.0, calibration=calibration).restore().model
+    stock = retrofit.patch(host, "full", tau=1.0, tables=calibration).restore().model
     assert {name: p.requires_grad for name, p in stock.named_parameters()} == flags
     x, y = torch.randn(12, 3, 4), torch.randn(8)
     with torch.inference_mode():
@@ -111,7 +111,7 @@ def test_restore_gives_the_flags_back(
 
 
 def test_host_weights_keep_their_keys(host: Host, calibration: list[CalibrationTable]) -> None:
-    patched = retrofit.patch(host, "full", tau=1.0, calibration=calibration)
+    patched = retrofit.patch(host, "full", tau=1.0, tables=calibration)
     added = set(patched.model.state_dict()) - set(host.model.state_dict())
     assert set(host.model.state_dict()) < set(patched.model.state_dict())
     assert all(name.startswith("oretro_") for name in added)
@@ -121,7 +121,7 @@ def test_host_weights_keep_their_keys(host: Host, calibration: list[CalibrationT
 def test_copies_and_pickles_stay_patched_and_independent(
     copied: Callable[[nn.Module], nn.Module], host: Host, calibration: list[CalibrationTable]
 ) -> None:
-    model = retrofit.patch(host, "full", tau=1.0, calibration=calibration).model
+    model = retrofit.patch(host, "full", tau=1.0, tables=calibration).model
     x, y = torch.randn(12, 1, 4), torch.randn(8)
     expected = model(x, y)
     twin = copied(model)
@@ -139,7 +139,7 @@ def test_a_copied_regressor_predicts_the_same_bits(
     table: Table,
     calibration: list[CalibrationTable],
 ) -> None:
-    patched = retrofit.patch(host, "full", tau=1.0, calibration=calibration)
+    patched = retrofit.patch(host, "full", tau=1.0, tables=calibration)
     regressor = patched.regressor(n_estimators=2, random_state=0, device="cpu")
     expected = copied(regressor).fit(*table[:2]).predict(table[2])
     assert np.array_equal(regressor.fit(*table[:2]).predict(table[2]), expected)
@@ -149,7 +149,7 @@ def test_a_copied_regressor_predicts_the_same_bits(
 def test_two_devices_get_two_patched_models(
     host: Host, table: Table, calibration: list[CalibrationTable]
 ) -> None:
-    patched = retrofit.patch(host, "full", tau=1.0, calibration=calibration)
+    patched = retrofit.patch(host, "full", tau=1.0, tables=calibration)
     expected = predict(patched, table, n_estimators=4)
     spread = predict(patched, table, n_estimators=4, device=["cpu", "cpu:0"])
     assert np.abs(spread - expected).max() < 1e-5 * table[1].std()
@@ -217,7 +217,7 @@ def test_unfit_hosts_are_refused_untouched(
 
 
 def test_patching_twice_is_refused(host: Host, calibration: list[CalibrationTable]) -> None:
-    patched = retrofit.patch(host, "oa", tau=1.0, calibration=calibration)
+    patched = retrofit.patch(host, "oa", tau=1.0, tables=calibration)
     with pytest.raises(errors.AlreadyPatchedError, match="already"):
         retrofit.patch(patched, "full", tau=1.0)
 
@@ -275,7 +275,7 @@ def test_nan_inside_a_patched_module_is_an_error(
     variant: str, batch: int, host: Host, table: Table, calibration: list[CalibrationTable]
 ) -> None:
     """Stock turns NaN logits into zeros, which look like a prediction."""
-    patched = retrofit.patch(host, variant, tau=1.0, calibration=calibration)
+    patched = retrofit.patch(host, variant, tau=1.0, tables=calibration)
     with torch.no_grad():
         bad = torch.full_like(patched.model.icl_blocks[1].mlp[2].weight, torch.nan)
         patched.model.icl_blocks[1].mlp[2].weight = nn.Parameter(bad, requires_grad=False)
@@ -287,6 +287,6 @@ def test_a_stock_cache_is_refused(host: Host, calibration: list[CalibrationTable
     x, y = torch.randn(12, 1, 4), torch.randn(12)
     with torch.no_grad():
         _, cache = host.model(x, y, return_kv_cache=True)
-    patched = retrofit.patch(host, "oa", tau=1.0, calibration=calibration)
+    patched = retrofit.patch(host, "oa", tau=1.0, tables=calibration)
     with pytest.raises(errors.UnsupportedModeError, match="stock model"):
         patched.model(x, y, kv_cache=cache, x_is_test_only=True)
