@@ -67,6 +67,8 @@ class AblationConfig:
     dtypes: tuple[str, ...] = ("float64", "float32")
     layers: tuple[str, ...] = LAYERS
     placements: tuple[str, ...] = PLACEMENTS
+    threads: int = 1
+    """Of torch, while a host runs."""
     tokens: int = 8
     heads: int = 4
     tau: float = 1e-6
@@ -88,8 +90,8 @@ def run_ablation(
 ) -> pd.DataFrame:
     """Run the whole grid and return ``COLUMNS``: one row per host, dtype, seed and block.
 
-    On one thread, whatever the caller's setting: several share the rows of a matrix product out
-    by their number, and one row more then moves last bits of the others.
+    On ``config.threads``, whatever the caller's setting: several share the rows of a matrix product
+    out by their number, and one row more then moves last bits of the others.
     """
     from experiments.ablation_hosts import measure
     from experiments.threads import pinned_threads
@@ -98,7 +100,7 @@ def run_ablation(
     grid = itertools.product(config.layers, config.placements, config.widths, config.depths)
     for layers, placement, width, depth in grid:
         report(f"{layers}, {placement}-norm, width {width}, depth {depth}")
-        with pinned_threads(1):
+        with pinned_threads(config.threads):
             for seed in range(config.seeds):
                 rows += measure(Setting(layers, placement, width, depth, seed), HOSTS, config)
     figures: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS))

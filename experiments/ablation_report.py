@@ -52,7 +52,7 @@ def write_ablation(
         "config": asdict(config),
         "code": provenance.git_state(),
         "versions": provenance.versions(),
-        "machine": provenance.machine(),
+        "machine": {**provenance.machine(), "torch_threads": config.threads},
         "finished": provenance.now(),
     }
     texts = {

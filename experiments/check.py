@@ -12,10 +12,8 @@ import pandas as pd
 from experiments import markdown, provenance
 from experiments.atomic import write_atomic
 from experiments.attention_memory import (
-    BOUND,
     HEADS,
     RECEIVERS,
-    SOURCES,
     WIDTH,
     MemoryFigure,
     measure_memory,
@@ -134,9 +132,13 @@ def figure_rows(figures: Iterable[Any]) -> tuple[tuple[str, ...], list[tuple[str
 def memory_rows(figures: list[MemoryFigure]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Header and rows of the memory figures."""
     rows: list[tuple[str, ...]] = [
-        (x.run, x.kernel, f"{x.peak_mib:.1f}", f"{x.ratio:.3f}", _memory_status(x)) for x in figures
+        (
+            *(x.run, str(x.sources), x.kernel, f"{x.peak_mib:.1f}", f"{x.ratio:.3f}"),
+            *("" if x.bound is None else f"{x.bound:g}", _memory_status(x)),
+        )
+        for x in figures
     ]
-    return ("run", "kernel", "peak MiB", "ratio to torch", "status"), rows
+    return ("run", "sources", "kernel", "peak MiB", "ratio to torch", "bound", "status"), rows
 
 
 def _memory_status(figure: MemoryFigure) -> str:
@@ -193,16 +195,24 @@ def page(result: CheckResult) -> str:
             "(L-inf), in brackets in units in the last place of the largest value compared. "
             "Every figure is listed below with its bound and where that comes from."
         ),
-        "The kernel `auto` stands for what does not depend on an attention kernel.",
+        (
+            "The kernel `auto` stands for what does not depend on an attention kernel. On a CPU "
+            "absent sources are left out before a kernel runs, so that inserting them changes no "
+            "bit, whichever kernel it is. Beside a batch element that has more sources (*ragged "
+            "batch*), on CUDA and under `torch.compile` their weight of 0 alone silences them, and "
+            "sums round as in torch's own attention with the source masked (*control*). Scores "
+            "near 1e4 are themselves rounded to 1e-3 in float32, and the weights with them "
+            "(*extreme scores*)."
+        ),
     ]
     if result.unavailable:
         lines = [f"- {name}: {reason}" for name, reason in result.unavailable.items()]
         parts.append("Kernels that do not exist here:\n\n" + "\n".join(lines))
     if result.memory:
         parts.append(
-            f"## Peak memory\n\nFloat32, {RECEIVERS} receivers, {SOURCES} sources, {HEADS} heads "
-            f"of {WIDTH}; at most {BOUND:g} times torch's fused attention, except where absent "
-            "tokens hold NaN: then keys and values are copied.\n\n"
+            f"## Peak memory\n\nFloat32, {RECEIVERS} receivers, {HEADS} heads of {WIDTH}. Keys and "
+            "values are copied once where absent sources hold NaN, and where absent sources are "
+            "left out, which is done up to 64 MiB of keys and values.\n\n"
             f"{markdown.table(*memory_rows(result.memory))}"
         )
     by_dtype = result.figures.groupby("dtype", sort=False)

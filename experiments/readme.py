@@ -59,8 +59,7 @@ def fill(text: str, results: Path) -> str:
 
 def _first_table(page: Path, heading: str) -> str:
     """The first table under a heading, which is named as a link to it would name it."""
-    _, _, below = page.read_text(encoding="utf-8").partition("\n## ")
-    for section in below.split("\n## "):
+    for section in re.split(r"^#+ ", page.read_text(encoding="utf-8"), flags=re.MULTILINE):
         title, *lines = section.split("\n")
         if re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") == heading:
             rows = itertools.dropwhile(lambda line: not line.startswith("|"), lines)
