@@ -15,6 +15,7 @@ from experiments.scores import ScoreChange, read_coverage, score_changes
 from experiments.variant_name import STOCK
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     import pandas as pd
@@ -63,6 +64,8 @@ class Summary:
     """Rows of ``cases.csv`` by status."""
     failures: tuple[str, ...]
     """One line per failed row."""
+    notes: tuple[str, ...]
+    """One line per case and reason: why its rows are not scored, or what is odd about them."""
     pairs: pd.DataFrame
     """``deltas.csv`` (see ``stats.paired``)."""
     run: dict[str, Any]
@@ -99,9 +102,17 @@ def summarise_folder(folder: Path, *, margin_pct: float) -> Summary:
             f"{row.dataset}, seed {row.seed}, {row.variant}: {row.error}"
             for row in failed.itertuples()
         ),
+        notes=tuple(_notes(cases)),
         pairs=pairs,
         run=run,
     )
+
+
+def _notes(cases: pd.DataFrame) -> Iterator[str]:
+    noted = cases[cases["error"] != ""]
+    by = ["dataset", "seed", "status", "error"]
+    for (dataset, seed, status, error), rows in noted.groupby(by, sort=False):
+        yield f"{dataset}, seed {seed}, {', '.join(rows['variant'])}: {status}: {error}"
 
 
 def _noise_floors(folder: Path, cases: pd.DataFrame) -> tuple[NoiseFloor, ...]:

@@ -143,7 +143,7 @@ def default_folder(config: SweepConfig) -> Path:
 def _run(
     config: SweepConfig, folder: Path, engine: Engine, *, fresh: bool, as_json: bool, quiet: bool
 ) -> None:
-    from experiments.cli.output import progress_bar, say, show_summary
+    from experiments.cli.output import progress_bar, say, say_notes, show_summary
     from experiments.engine import crowding
     from experiments.errors import EngineError, InterruptedWriteError
     from experiments.summary import summarise_folder
@@ -165,6 +165,7 @@ def _run(
         raise
     summary = summarise_folder(folder, margin_pct=config.equivalence_margin_pct)
     show_summary(summary, outcome, as_json=as_json)
+    say_notes(summary.notes, folder / "cases.csv")
     if outcome.failed:
         say(f"{outcome.failed} row(s) failed; run the same command again to try them again")
     for name, reason in outcome.missing:

@@ -13,9 +13,12 @@ import typer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from experiments.summary import Summary
     from experiments.sweep import Outcome, Progress
+
+_NOTES_SAID = 10
 
 
 def say(text: str) -> None:
@@ -127,6 +130,16 @@ def _line(progress: Progress) -> str:
     return f"{row.dataset}, seed {row.seed}, {row.variant}: {state}"
 
 
+def say_notes(notes: Sequence[str], table: Path) -> None:
+    """Say on stderr what rows say of themselves; after some lines, where the others are."""
+    from experiments.text import visible
+
+    for note in notes[:_NOTES_SAID]:
+        say(visible(note))
+    if len(notes) > _NOTES_SAID:
+        say(f"and {len(notes) - _NOTES_SAID} more such lines in {table}")
+
+
 def show_summary(summary: Summary, outcome: Outcome, *, as_json: bool) -> None:
     """Print the summary of a sweep on stdout, and where its files are on stderr."""
     if as_json:
@@ -137,6 +150,7 @@ def show_summary(summary: Summary, outcome: Outcome, *, as_json: bool) -> None:
                 "reused": outcome.reused,
                 "statuses": summary.statuses,
                 "failures": summary.failures,
+                "notes": summary.notes,
                 "variants": summary.variants,
                 "noise": summary.noise,
                 "null_radius": summary.null_radius,

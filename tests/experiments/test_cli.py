@@ -262,6 +262,23 @@ def test_quiet_sweep_prints_the_table_and_no_progress(
     assert "[1/" not in captured.err
 
 
+def test_case_that_cannot_be_scored_says_why_once(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    fake_load,
+) -> None:
+    fake_load()
+    (tmp_path / "one.csv").write_text("a,b,y\n1,2,3\n")
+    table = ["--data", str(tmp_path / "one.csv"), "--target", "y", "--seeds", "1"]
+    for form in ([], ["--json"]):
+        assert call(monkeypatch, "eval", *table, "--out", str(tmp_path / "o"), "-q", *form) == 0
+        captured = capsys.readouterr()
+        assert captured.err.count("1 rows leave 0 to train on") == 1
+        assert "one, seed 1, stock, oa, full: skipped: 1 rows" in captured.err
+    assert len(json.loads(captured.out)["notes"]) == 1
+
+
 def test_failed_row_exits_1_and_the_rest_is_there(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -271,8 +288,11 @@ def test_failed_row_exits_1_and_the_rest_is_there(
 ) -> None:
     fake_load(oa=FakeModel(error=ValueError("no")), full=FakeModel(0.1))
     out = tmp_path / "out"
-    assert call(monkeypatch, "eval", toy_yaml, "--out", str(out)) == 1
-    assert "2 row(s) failed" in capsys.readouterr().err
+    assert call(monkeypatch, "eval", toy_yaml, "--out", str(out), "--quiet") == 1
+    told = capsys.readouterr().err
+    assert "2 row(s) failed" in told
+    for name in ("left", "right"):
+        assert f"{name}, seed 1, oa: failed: ValueError: no\n" in told
     assert read_cases(out / "cases.csv")["status"].value_counts().to_dict() == {
         "ok": 4,
         "failed": 2,

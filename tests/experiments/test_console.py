@@ -152,3 +152,12 @@ def test_json_of_a_report_is_all_there_is_on_stdout(
     assert {Path(path).name for path in told["files"]} >= {"report.html", "forest.svg"}
     assert told["variants"][0]["mean_pct"] == pytest.approx(5.0)
     assert told["variants"][0]["ci_low_pct"] is None
+
+
+def test_many_reasons_are_cut_short(capsys: pytest.CaptureFixture[str]) -> None:
+    from experiments.cli.output import say_notes
+
+    say_notes([f"row {number}" for number in range(13)], Path("o/cases.csv"))
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 11
+    assert told[-1] == "and 3 more such lines in o/cases.csv"
