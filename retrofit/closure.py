@@ -9,10 +9,11 @@ Shapes: B batch, N train rows, M test rows, C columns.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -93,6 +94,8 @@ def _fitted(name: str, mask: Tensor | None, batch: int, length: int) -> Tensor:
     return mask.expand(batch, length)
 
 
+Statistics: TypeAlias = Mapping[str, Tensor]
+
 _declared: ContextVar[Presence | None] = ContextVar("oretro_presence", default=None)
 
 
@@ -112,6 +115,28 @@ def declaring(presence: Presence | None) -> Iterator[None]:
         yield
     finally:
         _declared.reset(token)
+
+
+_statistics: ContextVar[Statistics | None] = ContextVar("oretro_statistics", default=None)
+
+
+def known_statistics() -> Statistics | None:
+    """The statistics (B, C) that columns are to be standardised by; None where nobody gave any."""
+    return _statistics.get()
+
+
+@contextmanager
+def standardising_by(statistics: Statistics) -> Iterator[None]:
+    """Standardise the columns of declared tables by ``statistics`` of the tables without padding.
+
+    Whoever pads a table knows them to the last bit, which a column of equal numbers depends on:
+    stock divides by a deviation that rounding makes 0 or not, by the order of its sums.
+    """
+    token = _statistics.set(statistics)
+    try:
+        yield
+    finally:
+        _statistics.reset(token)
 
 
 def may_hold_nulls() -> bool:

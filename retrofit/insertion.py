@@ -17,11 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
-from retrofit.closure import Presence, declaring
+from retrofit.closure import Presence, declaring, standardising_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from retrofit.closure import Statistics
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +41,15 @@ class Insertion:
     def run(
         self,
         forward: Callable[..., Any],
+        statistics_of: Callable[[Tensor, int], Statistics],
         x: Tensor | dict[str, Tensor],
         y: Tensor | dict[str, Tensor] | None,
         options: Mapping[str, Any],
     ) -> Any:
-        """Call ``forward`` on the filled-up table, and return what it says of the given rows."""
+        """Call ``forward`` on the filled-up table, and return what it says of the given rows.
+
+        Its columns are standardised by ``statistics_of`` the table at hand and its train rows.
+        """
         x_RBC = x["main"] if isinstance(x, dict) else x
         y_N = y["main"] if isinstance(y, dict) else y
         assert y_N is not None, "tabpfn's engines always hand the targets over"
@@ -57,7 +64,10 @@ class Insertion:
         filled_N = y_N.new_full((len(self.train_rows), *y_N.shape[1:]), torch.nan)
         filled_N[self.train_rows] = y_N
         presence = Presence(train_rows=self.train_rows, test_rows=test_M, columns=columns_C)
-        with inserting(None), declaring(presence):
+        fitted = statistics_of(x_RBC, given) if given else {}
+        # What stands in a NULL column is NULL whatever it is divided by.
+        statistics = {k: pad(v_BC, (0, self.columns), value=1.0) for k, v_BC in fitted.items()}
+        with inserting(None), declaring(presence), standardising_by(statistics):
             result = forward(filled_RBC, filled_N, **options)
         if not options["return_kv_cache"]:
             return self._of_given_rows(result, test)

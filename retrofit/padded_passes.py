@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from retrofit.buckets import Size, plan_buckets, v3_cost
-from retrofit.closure import Presence, declaring
+from retrofit.closure import Presence, declaring, standardising_by
 from retrofit.errors import NonFiniteOutputError
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from retrofit.closure import Statistics
     from retrofit.hosts.v3_closed import OClosedTabPFNV3
 
 
@@ -33,6 +34,8 @@ class ModelCall:
     """Keyword arguments of the model's forward; only in saving memory may calls differ."""
     autocast: torch.dtype | None = None
     """dtype of the autocast around the call, if there was one."""
+    statistics: Statistics | None = None
+    """What the engine's own call would standardise columns by (C,); None if it is this table."""
     table: int = 0
     """Which of the caller's tables it is about; errors name it."""
 
@@ -48,6 +51,13 @@ class ModelCall:
         """In how many parts the model is to work at a time; 0 for all at once."""
         performance = self.options.get("performance_options")
         return 0 if performance is None else performance.save_peak_memory_factor or 0
+
+    def standardised_by(self, model: OClosedTabPFNV3) -> Statistics:
+        """Mean and deviation of each column (C,)."""
+        if self.statistics is not None:
+            return self.statistics
+        fitted = model.train_statistics(self.x_RC[:, None], len(self.y_N))
+        return {name: value_1C[0] for name, value_1C in fitted.items()}
 
 
 def run_calls(model: OClosedTabPFNV3, calls: Sequence[ModelCall]) -> list[Tensor]:
@@ -92,6 +102,7 @@ def _padded_pass(model: OClosedTabPFNV3, size: Size, calls: Sequence[ModelCall])
     first = max(calls, key=lambda call: call.memory_saving)
     x_RBC = first.x_RC.new_full((size.rows, len(calls), size.columns), torch.nan)
     y_NB = first.y_N.new_full((size.train, len(calls)), torch.nan)
+    statistics: dict[str, Tensor] = {}
     masks = [
         torch.zeros(len(calls), length, dtype=torch.bool)
         for length in (size.train, size.test, size.columns)
@@ -102,12 +113,17 @@ def _padded_pass(model: OClosedTabPFNV3, size: Size, calls: Sequence[ModelCall])
         after = size.train + own.test
         x_RBC[size.train : after, position, : own.columns] = call.x_RC[own.train :]
         y_NB[: own.train, position] = call.y_N
+        for name, value_C in call.standardised_by(model).items():
+            # What stands in a NULL column is NULL whatever it is divided by.
+            everywhere_BC = statistics.setdefault(name, x_RBC.new_ones(len(calls), size.columns))
+            everywhere_BC[position, : own.columns] = value_C
         for mask, length in zip(masks, (own.train, own.test, own.columns), strict=True):
             mask[position, :length] = True
     padded = not all(mask.all() for mask in masks)
     device = x_RBC.device.type
     with (
         declaring(Presence(*masks) if padded else None),
+        standardising_by(statistics),
         torch.autocast(device, dtype=first.autocast, enabled=first.autocast is not None),
         torch.inference_mode(),
     ):

@@ -109,6 +109,10 @@ def _require_one_pass(patched: Patched, settings: dict[str, Any]) -> None:
     require_known(ENGINE)
 
 
+# The first weights, whose dtype and device engines look at, and what standardises a table.
+_KEPT = ("x_embed", "standard_scaler")
+
+
 class _Recorder(OClosedTabPFNV3):
     """Takes down what it is asked and answers with numbers of the calls: (M, B, 1)."""
 
@@ -120,7 +124,7 @@ class _Recorder(OClosedTabPFNV3):
     def standing_in_for(cls, model: OClosedTabPFNV3) -> _Recorder:
         """What engines look at in a model, and next to none of the weights that they cast."""
         recorder = alias(model)
-        for name in [name for name, _ in recorder.named_children() if name != "x_embed"]:
+        for name in [name for name, _ in recorder.named_children() if name not in _KEPT]:
             delattr(recorder, name)
         recorder.__class__ = cls
         recorder.calls = []
@@ -141,9 +145,11 @@ class _Recorder(OClosedTabPFNV3):
         autocast = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
         y_NB = y[:, None].expand(-1, batch) if y.dim() == 1 else y.reshape(len(y), batch)
         first = len(self.calls)
+        statistics = self.train_statistics(x, y.shape[0])
         for element in range(batch):
+            own = {name: value_BC[element] for name, value_BC in statistics.items()}
             kept = {"performance_options": options["performance_options"], "task_type": task_type}
-            call = ModelCall(x[:, element], y_NB[:, element], kept, autocast, self.table)
+            call = ModelCall(x[:, element], y_NB[:, element], kept, autocast, own, self.table)
             self.calls.append(call)
         numbers_B = torch.arange(first, first + batch, dtype=torch.float64, device=x.device)
         return numbers_B[None, :, None].expand(test, batch, 1)

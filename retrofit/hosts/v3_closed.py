@@ -14,24 +14,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tabpfn.architectures.tabpfn_v3 import TabPFNV3Cache, _generate_nan_and_inf_indicator
 from torch import Tensor
 
 from retrofit.closure import Presence, declared, declaring
 from retrofit.errors import PresenceError, UnsupportedModeError
 from retrofit.hosts.closed_cache import ClosedV3Cache
 from retrofit.hosts.gates import scale
-from retrofit.hosts.v3_model import OTabPFNV3
+from retrofit.hosts.v3_statistics import OStandardizedTabPFNV3
 from retrofit.insertion import active_insertion
-from retrofit.ops import OStandardize
 
 if TYPE_CHECKING:
     from tabpfn.architectures.interface import PerformanceOptions
+    from tabpfn.architectures.tabpfn_v3 import TabPFNV3Cache
 
-_SAMPLE_MOMENTS = OStandardize(eps=0.0, correction=1.0)
 
-
-class OClosedTabPFNV3(OTabPFNV3):
+class OClosedTabPFNV3(OStandardizedTabPFNV3):
     """A TabPFN v3 that obeys the presence declared around a call (``retrofit.declaring``)."""
 
     def forward(
@@ -69,7 +66,7 @@ class OClosedTabPFNV3(OTabPFNV3):
         }
         insertion = active_insertion()
         if insertion is not None:
-            return insertion.run(self.forward, x, y, options)
+            return insertion.run(self.forward, self.train_statistics, x, y, options)
         built = kv_cache if kv_cache is not None and not kv_cache.is_empty() else None
         remembered = isinstance(built, ClosedV3Cache) and built.columns is not None
         presence = declared() or (Presence() if remembered else None)
@@ -118,40 +115,23 @@ class OClosedTabPFNV3(OTabPFNV3):
             return plain
         x_RBC, flags_RBC = rows_RiBC.chunk(2, dim=-1)
         present_RBC = flags_RBC > 0
-        indicators_BRC = None
-        if self.use_nan_indicators:
-            indicators_BRC = _generate_nan_and_inf_indicator(x_RBC).transpose(0, 1)
         y_BNE = None
-        if scaler_cache is None:
-            scaler_cache = self._statistics(x_RBC[:num_train], present_RBC[:num_train])
+        if scaler_cache is not None:
+            # Stock imputes rows that come to a cache with the scaler's mean, which is all it holds.
+            statistics = {"imputed": scaler_cache["mean"], **scaler_cache}
+        else:
+            statistics = self._statistics(x_RBC[:num_train], present_RBC[:num_train])
             y_BNE = self._embed_col_y(self._prepare_y(y, num_train, x_RBC.shape[1])[..., 0])
-        x_RBC = x_RBC.where(torch.isfinite(x_RBC), scaler_cache["mean"])
-        x_RBC = self.standard_scaler.transform(x_RBC, fitted_cache=scaler_cache)
+        x_BRC, indicators_BRC, scaler_cache = self._standardised(x_RBC, statistics)
 
         present_BRC = present_RBC.transpose(0, 1)
-        values = [x_RBC.transpose(0, 1), *([] if indicators_BRC is None else [indicators_BRC])]
+        values = [x_BRC, *([] if indicators_BRC is None else [indicators_BRC])]
         grouped = self._group_present(values, present_BRC.any(dim=1))
         return (
             torch.cat((*grouped, flags_RBC.transpose(0, 1)[..., None]), dim=-1),
             y_BNE,
             scaler_cache,
         )
-
-    def _statistics(self, x_NBC: Tensor, present_NBC: Tensor) -> dict[str, Tensor]:
-        """Mean and standard deviation (B, C) of the present train cells, as stock takes them.
-
-        Stock imputes first, so an imputed cell counts in the deviation and not in the mean.
-        """
-        x_BCN1 = x_NBC.permute(1, 2, 0)[..., None]
-        p_BCN = present_NBC.permute(1, 2, 0).to(x_NBC.dtype)
-        finite_BCN1 = torch.isfinite(x_BCN1)
-        x_BCN1 = x_BCN1.where(finite_BCN1, 0.0)
-        mean_BC11, _ = _SAMPLE_MOMENTS.moments(x_BCN1, p_BCN * finite_BCN1[..., 0])
-        imputed_BCN1 = x_BCN1.where(finite_BCN1, mean_BC11.to(x_BCN1.dtype))
-        mean_BC11, std_BC11 = _SAMPLE_MOMENTS.moments(imputed_BCN1, p_BCN)
-        std_BC11 = std_BC11.where(std_BC11 > 0, 1.0)
-        statistics = {"mean": mean_BC11[..., 0, 0], "std": std_BC11[..., 0, 0]}
-        return {name: value.to(x_NBC.dtype) for name, value in statistics.items()}
 
     def _group_present(self, values: list[Tensor], columns_BC: Tensor) -> list[Tensor]:
         """Each (B, R, C) with the columns 1, 2, 4, ... further on, around the present ones."""

@@ -81,6 +81,25 @@ def test_every_way_of_calling(call: str, tiny_closed: Patched) -> None:
     assert torch.isnan(where.null(logits)).all()
 
 
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("kind", ["one row many times", "constant but for gaps"])
+def test_columns_of_equal_numbers(kind: str, call: str, tiny_closed: Patched) -> None:
+    """Stock divides them by what rounding left of their deviation: every bit of it counts."""
+    x, y = TABLE.x.clone(), TABLE.y.clone()
+    if kind == "one row many times":
+        x[: len(y)], y[:] = x[3], y[3]
+    else:
+        x[: len(y)] = x[3].where(torch.isfinite(x[: len(y)]), torch.nan)
+        x[1:3] = torch.nan
+    table = Table(x, y)
+    model = alias(tiny_closed.model).double()
+    before = plain(model, table, None)
+    for seed, place in enumerate(["end", "middle", "interleaved"]):
+        where = padded("all", place, 1 + seed, table)
+        after = where.own(CALLS[call](model, where.table, where.presence))
+        assert relative_shift(after, before) <= FLOAT64
+
+
 def test_quantised_cache(tiny_closed: Patched) -> None:
     """int8 holds keys and values to 1/127 of their largest entry, with or without NULL rows."""
     model = alias(tiny_closed.model)

@@ -200,6 +200,19 @@ def test_a_pass_saves_memory_if_one_of_its_tables_must(tiny_closed: Patched) -> 
     assert rows_at_a_time(None, None, None) != rows_at_a_time(8, 8, 8)
 
 
+@pytest.mark.parametrize("members", [1, 8])
+def test_columns_constant_but_for_gaps(members: int, mini_closed: Patched) -> None:
+    """Stock divides them by what rounding left of their deviation: every bit of it counts."""
+    rng = np.random.default_rng(0)
+    tasks, settings = draw_tasks(10, seed=4), {**SETTINGS, "n_estimators": members}
+    for X, _, X_test in tasks:
+        X[:, 2] = np.where(rng.random(len(X)) < 0.4, np.nan, rng.normal())
+        X_test[:, 2] = rng.normal(size=len(X_test))
+    many = retrofit.predict_tables(mini_closed, tasks, **settings)
+    ones = [mini_closed.regressor(**settings).fit(X, y).predict(Z) for X, y, Z in tasks]
+    assert deviation(many, ones, tasks) <= TOLERANCE
+
+
 def test_no_table_at_all(tiny_closed: Patched) -> None:
     assert retrofit.predict_tables(tiny_closed, [], **SETTINGS) == []
 
