@@ -362,7 +362,14 @@ def test_ctrl_c_exits_130_and_the_same_command_finishes(tmp_path: Path) -> None:
         "n_estimators: 1\nnoise_floor: false\ntau: 0.001\n"
     )
     command = oretro("eval", str(config), "--out", str(tmp_path / "stopped"))
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+
+    def heed_interrupts() -> None:
+        # A shell that runs the tests in the background has them ignored.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+    ) as process:
         assert process.stderr is not None
         for line in process.stderr:
             if line.startswith("[1/4]"):
