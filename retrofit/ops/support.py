@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch._C._functorch import peek_interpreter_stack
 
 # Keys and values together, 64 MiB of float32: beyond it none is moved.
 MAX_MOVED = 2**24
@@ -35,7 +36,10 @@ def any_absent(p_BJ: Tensor) -> bool:
 def may_read_values(x: Tensor) -> bool:
     """Say whether what happens next may depend on the numbers in ``x``, at no great cost."""
     tracing: bool = torch.jit.is_tracing()  # type: ignore[no-untyped-call]
-    return x.device.type == "cpu" and not (tracing or torch.compiler.is_compiling())
+    if tracing or torch.compiler.is_compiling():
+        return False
+    # Inside vmap a tensor stands for many; torch has no public way to ask.
+    return x.device.type == "cpu" and peek_interpreter_stack() is None
 
 
 def present_first(

@@ -141,3 +141,24 @@ def test_gradients_have_a_path_where_nothing_is_present():
     v = x.v_BhJD.clone().requires_grad_()
     replace(x, v_BhJD=v, p_BJ=torch.zeros_like(x.p_BJ)).run("auto").sum().backward()
     assert not v.grad.any()
+
+
+@pytest.mark.parametrize("mapped", ["queries", "all"])
+@pytest.mark.parametrize("kernel", ["auto", "direct", "naive"])
+def test_vmap_over_null_sources(kernel, mapped):
+    """Values cannot be read there, so nothing is moved, and NaN in absent sources stays silent."""
+    x = with_null_sources(sample(dtype=torch.float64), [0, 5], seed=1)
+    absent = (x.p_BJ == 0)[:, None, :, None]
+    x = replace(x, k_BhJD=x.k_BhJD.masked_fill(absent, torch.nan))
+    want = x.run(kernel)
+
+    def one(q, k, v, p_receivers, p):
+        return replace(x, q_BHSD=q, k_BhJD=k, v_BhJD=v, p_BS=p_receivers, p_BJ=p).run(kernel)
+
+    tensors = x.q_BHSD, x.k_BhJD, x.v_BhJD, x.p_BS, x.p_BJ
+    axes = (0, None, None, None, None) if mapped == "queries" else (0,) * 5
+    twice = [
+        t if axis is None else torch.stack((t, t)) for t, axis in zip(tensors, axes, strict=True)
+    ]
+    for got in torch.func.vmap(one, in_dims=axes)(*twice):
+        assert torch.allclose(got, want, atol=1e-13, rtol=0)
