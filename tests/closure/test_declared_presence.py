@@ -74,9 +74,7 @@ def test_a_host_that_would_read_nulls_refuses(
 def test_presence_one_refuses_nulls_and_equals_stock_without(
     tiny_host: Host, calibration: list[CalibrationTable]
 ) -> None:
-    wired = retrofit.patch(
-        tiny_host, "closed", presence="one", eps_den=0.0, tables=calibration
-    )
+    wired = retrofit.patch(tiny_host, "closed", presence="one", eps_den=0.0, tables=calibration)
     model, stock = alias(wired.model).double(), alias(tiny_host.model).double()
     before = plain(stock, TABLE, None)
     for call in CALLS.values():

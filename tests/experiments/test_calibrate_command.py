@@ -75,8 +75,7 @@ def test_file_of_calibrate_patches_like_the_target_itself(
     direct = json.loads(capsys.readouterr().out)
     assert through_file == direct == {**expected, "written": None}
     assert (
-        retrofit.patch(loaded, "oa", tables=[in_memory()]).config.tau
-        != (expected["config"]["tau"])
+        retrofit.patch(loaded, "oa", tables=[in_memory()]).config.tau != (expected["config"]["tau"])
     )
 
 
