@@ -19,6 +19,7 @@ import pandas as pd
 
 from experiments import markdown, provenance
 from experiments.atomic import write_atomic
+from experiments.device import device_model
 from experiments.errors import BenchmarkError, ResultsError
 
 if TYPE_CHECKING:
@@ -79,7 +80,12 @@ class BenchRow:
 
 
 def bench(
-    host: Host, variants: Sequence[str], *, shapes: Sequence[BenchShape] = SHAPES, rounds: int = 15
+    host: Host,
+    variants: Sequence[str],
+    *,
+    shapes: Sequence[BenchShape] = SHAPES,
+    rounds: int = 15,
+    device: str = "cpu",
 ) -> list[BenchRow]:
     """Time forward passes of stock and of each variant, interleaved.
 
@@ -89,18 +95,18 @@ def bench(
     """
     import retrofit
 
-    models = {"stock": _model(host)}
+    models = {"stock": _model(host, device)}
     wired = {}
     for variant in variants:
         # The library refuses an unknown name with the list of those it has.
         chosen = cast("Variant", variant)
-        models[variant] = _model(retrofit.patch(host, chosen))
-        wired[variant] = _model(retrofit.patch(host, chosen, presence="one", eps_den=0.0))
+        models[variant] = _model(retrofit.patch(host, chosen), device)
+        wired[variant] = _model(retrofit.patch(host, chosen, presence="one", eps_den=0.0), device)
     rows = []
     for shape in shapes:
-        work = {name: _forward(model, shape) for name, model in models.items()}
+        work = {name: _forward(model, shape, device) for name, model in models.items()}
         for variant, model in wired.items():
-            _require_equal(work["stock"], _forward(model, shape), variant, shape)
+            _require_equal(work["stock"], _forward(model, shape, device), variant, shape)
         kernels = {}
         for name, run in work.items():
             with retrofit.ops.record_kernels() as counted:
@@ -131,7 +137,13 @@ def cells(rows: Sequence[BenchRow]) -> tuple[Sequence[str], list[list[str]]]:
 
 
 def write_bench(
-    folder: Path, host: str, rows: Sequence[BenchRow], command: Sequence[str], *, notice: str
+    folder: Path,
+    host: str,
+    rows: Sequence[BenchRow],
+    command: Sequence[str],
+    *,
+    notice: str,
+    device: str = "cpu",
 ) -> list[Path]:
     """Write ``bench.{csv,md,json}`` and return their paths.
 
@@ -139,9 +151,11 @@ def write_bench(
         ResultsError: the folder cannot be written.
     """
     about = {"machine": provenance.machine(), "versions": provenance.versions()}
+    where = device_model(device)
     record = {"schema": 1, "command": list(command), "code": provenance.git_state(), **about}
+    record["device"] = where
     made = (
-        f"Made by `{' '.join(command)}` with {about['machine']['torch_threads']} threads, "
+        f"Made by `{' '.join(command)}` on {where}, {about['machine']['torch_threads']} threads, "
         f"{rows[0].rounds} rounds. A ratio is the median over the rounds; its quartiles beside it."
     )
     title = f"# One forward pass of {host}, variant beside stock"
@@ -165,22 +179,24 @@ def table(rows: Sequence[BenchRow]) -> pd.DataFrame:
     return frame
 
 
-def _model(host: Host) -> nn.Module:
+def _model(host: Host, device: str) -> nn.Module:
     # The copy that a regressor would run, so that nothing here can reach the host.
     model: nn.Module = host.regressor().model_path.model
-    return model.eval()
+    return model.eval().to(device)
 
 
-def _forward(model: nn.Module, shape: BenchShape) -> Callable[[], np.ndarray]:
+def _forward(model: nn.Module, shape: BenchShape, device: str) -> Callable[[], np.ndarray]:
+    """One forward pass and the way of its result to the CPU, which waits for the device."""
     import torch
 
     generator = torch.Generator().manual_seed(shape.train + shape.columns)
     x_RBC = torch.randn(shape.train + shape.test, shape.members, shape.columns, generator=generator)
     y_NB = torch.randn(shape.train, shape.members, generator=generator)
+    x_RBC, y_NB = x_RBC.to(device), y_NB.to(device)
 
     def run() -> np.ndarray:
         with torch.inference_mode():
-            return np.asarray(model(x_RBC, y_NB))
+            return np.asarray(model(x_RBC, y_NB).cpu())
 
     return run
 

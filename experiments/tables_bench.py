@@ -20,6 +20,7 @@ import numpy as np
 
 from experiments import markdown, provenance
 from experiments.atomic import write_atomic
+from experiments.device import device_model
 from experiments.errors import BenchmarkError, ConfigError, ResultsError
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class TablesRow:
 
     tables: int
     members: int
+    device: str
     threads: int
     deviation: float
     """Largest deviation from the one-by-one predictions, in standard deviations of the targets."""
@@ -79,6 +81,7 @@ def bench_tables(
     tables: int = 64,
     members: Sequence[int] = (1, 8),
     rounds: int = 5,
+    device: str = "cpu",
     progress: Callable[[str], None] = lambda _: None,
 ) -> list[TablesRow]:
     """Predict many tables both ways, compare, and time.
@@ -97,16 +100,16 @@ def bench_tables(
     rows = []
     for count in members:
         progress(f"{tables} tables, {count} ensemble members")
-        rows.append(_row(closed, drawn, count, rounds))
+        rows.append(_row(closed, drawn, count, rounds, device))
     return rows
 
 
-def _row(closed: Patched, tables: list[Task], members: int, rounds: int) -> TablesRow:
+def _row(closed: Patched, tables: list[Task], members: int, rounds: int, device: str) -> TablesRow:
     import torch
 
     import retrofit
 
-    settings: dict[str, Any] = {"n_estimators": members, "random_state": 0, "device": "cpu"}
+    settings: dict[str, Any] = {"n_estimators": members, "random_state": 0, "device": device}
 
     def loop() -> list[np.ndarray]:
         # Making a regressor copies the model's structure; a loop that is well written does it once.
@@ -126,10 +129,11 @@ def _row(closed: Patched, tables: list[Task], members: int, rounds: int) -> Tabl
             f"target from those of one table at a time; at most {TOLERANCE:g} is rounding"
         )
     whole = _in_turn(loop, together, rounds)
-    forward, passes, padding = _forward(closed, tables, members, rounds)
+    forward, passes, padding = _forward(closed, tables, members, rounds, device)
     return TablesRow(
         tables=len(tables),
         members=members,
+        device=device_model(device),
         threads=torch.get_num_threads(),
         deviation=deviation,
         loop_s=median(one for one, _ in whole),
@@ -141,7 +145,7 @@ def _row(closed: Patched, tables: list[Task], members: int, rounds: int) -> Tabl
 
 
 def _forward(
-    closed: Patched, tables: list[Task], members: int, rounds: int
+    closed: Patched, tables: list[Task], members: int, rounds: int, device: str
 ) -> tuple[list[tuple[float, float]], int, float]:
     """Seconds of the model's passes both ways, number of padded passes, work in padding."""
     import torch
@@ -149,14 +153,14 @@ def _forward(
     from retrofit.buckets import plan_buckets, v3_cost
     from retrofit.padded_passes import ModelCall, run_calls
 
-    model = closed.regressor().model_path.model
+    model = closed.regressor().model_path.model.to(device)
     generator = torch.Generator().manual_seed(0)
     by_table: list[list[ModelCall]] = []
     for X, y, X_test in tables:
         # Preprocessing adds columns, about as many again.
         shape = (len(y) + len(X_test), 2 * X.shape[1])
-        drawn = [torch.randn(shape, generator=generator) for _ in range(members)]
-        y_N = torch.randn(len(y), generator=generator)
+        drawn = [torch.randn(shape, generator=generator).to(device) for _ in range(members)]
+        y_N = torch.randn(len(y), generator=generator).to(device)
         by_table.append([ModelCall(x_RC, y_N, {}) for x_RC in drawn])
     calls = [call for calls in by_table for call in calls]
 
@@ -167,10 +171,17 @@ def _forward(
                 for own in by_table
             ]
 
-    sizes, cost = [call.size for call in calls], v3_cost(model.config)
+    # The way to the CPU waits for the device.
+    def one_after_the_other() -> list[Tensor]:
+        return [out.cpu() for out in one_by_one()]
+
+    def together() -> list[Tensor]:
+        return [out.cpu() for out in run_calls(model, calls)]
+
+    sizes, cost = [call.size for call in calls], v3_cost(model.config, torch.device(device).type)
     plan = plan_buckets(sizes, cost)
     padded = sum(len(indices) * cost.per_table(size) for size, indices in plan)
-    seconds = _in_turn(one_by_one, lambda: run_calls(model, calls), rounds)
+    seconds = _in_turn(one_after_the_other, together, rounds)
     return seconds, len(plan), padded / sum(map(cost.per_table, sizes))
 
 
@@ -228,9 +239,9 @@ def write_tables_bench(
     frame.to_csv(buffer, index=False, lineterminator="\n", float_format="%.4g")
     about = {"machine": provenance.machine(), "versions": provenance.versions()}
     made = (
-        f"Made by `{' '.join(command)}` with {rows[0].threads} threads. Tables of 20 to 120 rows "
-        "and 3 to 12 columns; the deviation is from one table at a time, in standard deviations "
-        "of the target. Ratios above 1 favour `predict_tables`."
+        f"Made by `{' '.join(command)}` on {rows[0].device}, {rows[0].threads} threads. Tables of "
+        "20 to 120 rows and 3 to 12 columns; the deviation is from one table at a time, in "
+        "standard deviations of the target. Ratios above 1 favour `predict_tables`."
     )
     parts = [
         f"# {rows[0].tables} tables in padded passes on `{host}`",

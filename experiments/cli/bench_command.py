@@ -23,6 +23,7 @@ def bench(
     variants: Annotated[str, typer.Option(help="Variants, separated by commas.")] = "oa,full",
     rounds: Annotated[int, typer.Option(min=3, help="Interleaved rounds per shape.")] = 15,
     threads: Annotated[int, typer.Option(min=0, help="Threads of torch; 0: as it is.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps or auto.")] = "cpu",
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for bench.csv and bench.md.")
     ] = None,
@@ -34,18 +35,22 @@ def bench(
     from experiments.bench import bench as run_bench
     from experiments.bench import cells, write_bench
     from experiments.cli.output import built_in_notice, print_table, say
+    from experiments.device import resolve_device
     from experiments.writable import prepare_out
 
     if out is not None:
         prepare_out(out)
     if threads:
         torch.set_num_threads(threads)
+    where = resolve_device(device)
     loaded = retrofit.load_host(host)
-    rows = run_bench(loaded, [name.strip() for name in variants.split(",")], rounds=rounds)
+    names = [name.strip() for name in variants.split(",")]
+    rows = run_bench(loaded, names, rounds=rounds, device=where)
     print_table(f"One forward pass of {host}, variant beside stock, {rounds} rounds", *cells(rows))
     notice = built_in_notice(loaded.sha256)
     if notice:
         say(notice)
     if out is not None:
-        for path in write_bench(out, host, rows, ["oretro", *sys.argv[1:]], notice=notice):
+        command = ["oretro", *sys.argv[1:]]
+        for path in write_bench(out, host, rows, command, notice=notice, device=where):
             say(f"wrote {path}")

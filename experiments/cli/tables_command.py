@@ -23,6 +23,7 @@ def bench_tables(
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds.")] = 5,
     threads: Annotated[int, typer.Option(min=0, help="Threads of torch; 0: as it is.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps or auto.")] = "cpu",
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for tables.csv, .md and .json.")
     ] = None,
@@ -34,6 +35,7 @@ def bench_tables(
 
     import retrofit
     from experiments.cli.output import built_in_notice, print_table, say
+    from experiments.device import resolve_device
     from experiments.tables_bench import bench_tables as run_bench
     from experiments.tables_bench import cells, write_tables_bench
     from experiments.writable import prepare_out
@@ -42,9 +44,15 @@ def bench_tables(
         prepare_out(out)
     if threads:
         torch.set_num_threads(threads)
+    where = resolve_device(device)
     loaded = retrofit.load_host(host)
     rows = run_bench(
-        loaded, tables=tables, members=tuple(members or (1, 8)), rounds=rounds, progress=say
+        loaded,
+        tables=tables,
+        members=tuple(members or (1, 8)),
+        rounds=rounds,
+        device=where,
+        progress=say,
     )
     print_table(f"{tables} tables on {host}, padded beside one by one", *cells(rows))
     if notice := built_in_notice(loaded.sha256):
