@@ -22,6 +22,7 @@ from retrofit.contracts.samples import (
     beside_a_fuller,
     draw,
     everyone_present,
+    serves,
     with_null_sources,
 )
 
@@ -48,7 +49,7 @@ def null_source_insertion(setting: Setting) -> list[Figure]:
     two layouts in memory, contiguous and as projections make them.
     """
     law, figures = "null source insertion", []
-    for shape, length in LENGTHS:
+    for shape, length in _served(setting):
         for case, insertions in _insertions(shape.sources).items():
             shifts, scale = [], 0.0
             for style, layout in itertools.product(MASKS, (_as_it_is, _as_projections)):
@@ -64,6 +65,13 @@ def null_source_insertion(setting: Setting) -> list[Figure]:
             else:
                 figures.append(shift_figure(setting, law, case, shift, scale))
     return figures
+
+
+def _served(setting: Setting) -> list[tuple[Shape, str]]:
+    """Return the shapes that the setting's kernel exists for: on CUDA not for every width."""
+    return [
+        (shape, name) for shape, name in LENGTHS if serves(setting.kernel, draw(setting, shape))
+    ]
 
 
 def _as_it_is(x: Sample) -> Sample:
@@ -82,7 +90,7 @@ def ragged_null_sources(setting: Setting) -> list[Figure]:
     They cannot be dropped then, so their weight of 0 alone silences them.
     """
     figures = []
-    for shape, length in LENGTHS:
+    for shape, length in _served(setting):
         for case, insertions in _insertions(shape.sources).items():
             shifts, scale = [], 0.0
             for style in MASKS:

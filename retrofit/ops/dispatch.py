@@ -19,6 +19,9 @@ BACKENDS = ("auto", "naive", "exact", "direct", "fused", "fused_lse", "fused_sin
 # the time of fused_lse; from 16 to 24, 0.4 to 1.1 on two threads and 0.8 to 1.4 on one.
 DIRECT_MAX_SOURCES = 24
 
+CUDA_WIDTH = 4
+"""Head widths of the memory-efficient kernel in float32 are multiples of it: rows of 16 bytes."""
+
 _FUSED_DTYPES = {
     "cpu": (torch.float32, torch.bfloat16, torch.float16, torch.float64),
     # Narrower dtypes would force log p into the same dtype and lose the small presences.
@@ -56,7 +59,7 @@ _BIAS_GRAD = KernelChoice("direct", "gradients flow to presence or mask; fused k
 _RELATIVE = KernelChoice("direct", "a relative eps needs each receiver's largest term")
 _WIDTHS = KernelChoice("direct", "the fused kernels need keys and values of one width")
 _SHORT = KernelChoice("direct", f"at most {DIRECT_MAX_SOURCES} sources: fewer passes win on a CPU")
-_OTHER = KernelChoice("direct", "no fused kernel takes a float presence bias on this device")
+_OTHER = KernelChoice("direct", "no fused kernel takes this dtype or width on this device")
 _GRAD = KernelChoice("fused_sink", "gradients are needed, and the log-sum-exp carries none")
 _COMPILED = KernelChoice("fused_sink", "torch.compile is tracing, so private kernels are avoided")
 _NO_LSE = KernelChoice("fused_sink", "this torch has no CPU flash kernel that returns log-sum-exp")
@@ -118,6 +121,8 @@ def _fused_obstacle(request: AttentionRequest) -> str:
         return f"no fused kernel takes a float32 presence bias for {request.dtype} on " + (
             request.device_type
         )
+    if request.device_type == "cuda" and request.head_dim % CUDA_WIDTH:
+        return f"CUDA's kernel needs heads of a multiple of {CUDA_WIDTH}, not {request.head_dim}"
     return ""
 
 

@@ -77,6 +77,7 @@ class Ops(TorchDispatchMode):
         ({"device_type": "cuda"}, "fused_sink"),
         ({"device_type": "cuda", "sources": 4}, "fused_sink"),
         ({"device_type": "cuda", "dtype": torch.bfloat16}, "direct"),
+        ({"device_type": "cuda", "head_dim": 5, "value_dim": 5}, "direct"),
         ({"device_type": "mps"}, "direct"),
     ],
 )
@@ -93,6 +94,7 @@ def test_choice_of_the_kernel(change, kernel):
         ("fused", {"bias_needs_grad": True}, "gradient"),
         ("fused", {"value_dim": 8}, "wide"),
         ("fused_sink", {"device_type": "cuda", "dtype": torch.float16}, "float16 on cuda"),
+        ("fused", {"device_type": "cuda", "head_dim": 6, "value_dim": 6}, "multiple of 4"),
         ("fused_lse", {"needs_grad": True}, "gradients"),
         ("fused_lse", {"compiling": True}, "compile"),
         ("fused_lse", {"device_type": "cuda"}, "CUDA"),
