@@ -6,14 +6,13 @@ first, in their order, and positions that no batch element needs are dropped. A 
 inserted anywhere then leaves the kernel's input as it was, down to its layout in memory, and so
 every bit of its output, on these conditions:
 
-- a CPU, outside ``torch.compile`` and tracing, since values are read;
+- a CPU, outside ``torch.compile``, tracing and ``torch.func``'s transforms, since values are read;
 - keys and values that are contiguous, or are views of contiguous (B, J, h, D), as projections make
   them, and hold no more than ``MAX_MOVED`` numbers together;
 - no other batch element has more present sources. Where one has, the NULL source becomes a term of
   0 at the end of the sums.
 
-Elsewhere absent sources stay where they are, and their weight of 0 alone silences them. (Not under
-``torch.func.vmap``, which torch refuses wherever values are read.)
+Elsewhere absent sources stay where they are, and their weight of 0 alone silences them.
 
 Shapes: B batch, S receivers, J sources, H heads, h kv heads, D head width.
 """
@@ -22,7 +21,10 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch._C._functorch import peek_interpreter_stack
+
+# Inside vmap a tensor stands for many. Torch has no public way to ask; where this private one is
+# gone, torch itself refuses to read values there.
+_transform = getattr(torch._C._functorch, "peek_interpreter_stack", lambda: None)
 
 # Keys and values together, 64 MiB of float32: beyond it none is moved.
 MAX_MOVED = 2**24
@@ -38,8 +40,7 @@ def may_read_values(x: Tensor) -> bool:
     tracing: bool = torch.jit.is_tracing()  # type: ignore[no-untyped-call]
     if tracing or torch.compiler.is_compiling():
         return False
-    # Inside vmap a tensor stands for many; torch has no public way to ask.
-    return x.device.type == "cpu" and peek_interpreter_stack() is None
+    return x.device.type == "cpu" and _transform() is None
 
 
 def present_first(

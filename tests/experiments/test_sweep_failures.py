@@ -1,0 +1,136 @@
+"""Sweeps in which something fails: it is named, and costs no other row."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from fakes import FakeHost, FakeModel, count_none, subjects, toy_frame
+from sweeping import one_table, rows, sweep
+
+from experiments.config import SweepConfig
+
+NAN = float("nan")
+
+
+def test_failing_variant_is_recorded_and_the_others_go_on(
+    toy_config: SweepConfig, tmp_path: Path
+) -> None:
+    broken = FakeModel(error=RuntimeError("bad\n  kernel"))
+    outcome = sweep(toy_config, tmp_path, subjects(oa=broken, full=FakeModel(0.1)))
+    assert outcome.failed == 4
+    found = rows(tmp_path)
+    assert found["left", 1, "oa"]["status"] == "failed"
+    assert found["left", 1, "oa"]["error"] == "RuntimeError: bad kernel"
+    assert np.isnan(found["left", 1, "oa"]["rmse"])
+    assert found["left", 1, "full"]["status"] == found["right", 2, "stock"]["status"] == "ok"
+    record = json.loads((tmp_path / "cases" / "left-1-oa.json").read_text())
+    assert "Traceback" in record["details"]["traceback"]
+    assert "left, seed 1, oa: RuntimeError: bad kernel" in (tmp_path / "summary.md").read_text()
+
+
+def test_model_that_does_not_fit_on_its_device_fails_its_own_rows(
+    toy_config: SweepConfig, tmp_path: Path
+) -> None:
+    large = FakeModel(move_error=torch.OutOfMemoryError("no room on the device"))
+    outcome = sweep(toy_config, tmp_path, subjects(oa=large, full=FakeModel(0.1)))
+    found = rows(tmp_path)
+    assert outcome.failed == 4
+    assert found["right", 2, "oa"]["error"] == "OutOfMemoryError: no room on the device"
+    assert found["right", 2, "full"]["status"] == found["right", 2, "stock"]["status"] == "ok"
+
+
+def test_failed_rows_are_tried_again(toy_config: SweepConfig, tmp_path: Path) -> None:
+    sweep(toy_config, tmp_path, subjects(oa=FakeModel(error=RuntimeError()), full=FakeModel(0.1)))
+    mended = subjects(oa=FakeModel(0.01), full=FakeModel(0.1))
+    outcome = sweep(toy_config, tmp_path, mended)
+    assert (outcome.computed, outcome.failed) == (4, 0)
+
+
+def test_nan_of_a_patched_model_never_becomes_a_score(
+    toy_config: SweepConfig, tmp_path: Path
+) -> None:
+    loud = FakeModel(NAN)
+    loud._nan_safe_output = False
+    sweep(toy_config, tmp_path, subjects(oa=loud, full=FakeModel(0.1)))
+    assert "NonFinitePredictionError" in rows(tmp_path)["left", 1, "oa"]["error"]
+
+
+def test_nan_of_stock_is_not_hidden_by_tabpfns_guard(
+    toy_config: SweepConfig, tmp_path: Path
+) -> None:
+    # The fake, like tabpfn v3, turns NaN into 0 unless its guard is taken off.
+    assert FakeModel(NAN).output() == 0.0
+    outcome = sweep(toy_config, tmp_path, subjects(FakeHost(shift=NAN)))
+    found = rows(tmp_path)
+    assert found["left", 1, "stock"]["status"] == "failed"
+    assert found["left", 1, "oa"]["status"] == "ok"
+    assert rows(tmp_path, "noise.csv")["left", 1, "stock@repeat"]["status"] == "failed"
+    assert outcome.failed == 4
+
+
+def test_patched_model_that_never_ran_is_a_failure_and_not_a_score_of_stock(
+    toy_config: SweepConfig, tmp_path: Path
+) -> None:
+    sweep(toy_config, tmp_path, subjects(record=count_none))
+    found = rows(tmp_path)
+    assert "the patched model was not used" in found["left", 1, "oa"]["error"]
+    assert found["left", 1, "stock"]["status"] == "ok"
+
+
+def test_failing_fit_fails_the_case_for_all_variants(
+    toy_config: SweepConfig, tmp_path: Path
+) -> None:
+    sweep(toy_config, tmp_path, subjects(FakeHost(fit_error=MemoryError("no room"))))
+    assert {row["error"] for row in rows(tmp_path).values()} == {"MemoryError: no room"}
+
+
+def test_constant_training_target_is_scored_flagged_and_left_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = one_table(monkeypatch, toy_frame().assign(y=5.0))
+    outcome = sweep(config, tmp_path)
+    found = rows(tmp_path)
+    assert outcome.failed == 0
+    assert {row["status"] for row in found.values()} == {"constant"}
+    assert {row["rmse"] for row in found.values()} == {0.0}
+    assert "patch is untested" in found["only", 1, "oa"]["error"]
+    deltas = pd.read_csv(tmp_path / "deltas.csv")
+    assert deltas["delta_pct"].tolist() == [0.0, 0.0]
+    assert deltas["note"].str.contains("network did not run").all()
+
+
+@pytest.mark.parametrize(("size", "status"), [(1, "skipped"), (2, "skipped"), (3, "ok")])
+def test_tiny_table_is_skipped_with_the_reason_and_without_failing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, size: int, status: str
+) -> None:
+    host = FakeHost()
+    outcome = sweep(one_table(monkeypatch, toy_frame(size)), tmp_path, subjects(host))
+    found = rows(tmp_path)
+    assert {row["status"] for row in found.values()} == {status}
+    assert outcome.failed == 0
+    if status == "skipped":
+        assert not host.made
+        assert "rows leave" in found["only", 1, "stock"]["error"]
+        assert sweep(one_table(monkeypatch, toy_frame(size)), tmp_path).computed == 0
+
+
+def test_target_beyond_float32_is_a_named_failure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    frame = toy_frame()
+    sweep(one_table(monkeypatch, frame.assign(y=frame["y"] * 1e200)), tmp_path)
+    assert all("target range" in row["error"] for row in rows(tmp_path).values())
+
+
+def test_equal_predictions_for_all_rows_are_pointed_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = one_table(monkeypatch, toy_frame().assign(x=0.0))
+    sweep(config, tmp_path)
+    row = rows(tmp_path)["only", 1, "stock"]
+    assert (row["status"], row["error"]) == ("ok", "all predicted means are equal")
