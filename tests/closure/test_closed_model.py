@@ -237,3 +237,9 @@ def test_traced(tiny_closed: Patched, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.timeout(1800)
 def test_compiled(tiny_closed: Patched) -> None:
     assert_inert_when_compiled(tiny_closed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_compiled_at_default_size(default_host: Host, calibration: list[CalibrationTable]) -> None:
+    assert_inert_when_compiled(retrofit.patch(default_host, "closed", tables=calibration))
