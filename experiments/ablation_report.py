@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from experiments import markdown, provenance
 from experiments.ablation import HOSTS, LEAVE_ONE_OUT, STUDY, after_last_block, summarise
-from experiments.atomic import write_atomic, write_atomic_bytes
-from experiments.errors import ResultsError
 from experiments.plot_style import MUTED, OTHER_COLOUR, Picture, colour, new_figure, render
+from experiments.writable import write_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,25 +54,15 @@ def write_ablation(
         "machine": {**provenance.machine(), "torch_threads": config.threads},
         "finished": provenance.now(),
     }
-    texts = {
+    contents: dict[str, str | bytes] = {
         "ablation.csv": _csv(summary),
         "ablation_seeds.csv": _csv(after_last_block(figures).drop(columns="block")),
         "ablation.md": page(summary, config),
         "ablation.json": json.dumps(record, indent=1) + "\n",
     }
     if picture is not None:
-        texts["ablation.svg"] = picture.svg
-    paths = [folder / name for name in texts]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            write_atomic(folder / name, text)
-        if picture is not None:
-            paths.append(folder / "ablation.png")
-            write_atomic_bytes(paths[-1], picture.png)
-    except OSError as error:
-        raise ResultsError(f"{folder}: cannot be written: {error}") from None
-    return paths
+        contents |= {"ablation.svg": picture.svg, "ablation.png": picture.png}
+    return write_files(folder, contents)
 
 
 def page(summary: pd.DataFrame, config: AblationConfig) -> str:

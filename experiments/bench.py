@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 
 from experiments import markdown, provenance
-from experiments.atomic import write_atomic
 from experiments.device import device_model
-from experiments.errors import BenchmarkError, ResultsError
+from experiments.errors import BenchmarkError
+from experiments.writable import write_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -165,12 +165,7 @@ def write_bench(
         "bench.md": "\n\n".join(filter(None, parts)) + "\n",
         "bench.json": json.dumps(record, indent=1) + "\n",
     }
-    try:
-        for name, text in texts.items():
-            write_atomic(folder / name, text)
-    except OSError as error:
-        raise ResultsError(f"{folder}: cannot be written: {error}") from None
-    return [folder / name for name in texts]
+    return write_files(folder, texts)
 
 
 def table(rows: Sequence[BenchRow]) -> pd.DataFrame:

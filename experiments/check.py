@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import pandas as pd
 
 from experiments import markdown, provenance
-from experiments.atomic import write_atomic
 from experiments.attention_memory import (
     HEADS,
     RECEIVERS,
@@ -18,7 +17,8 @@ from experiments.attention_memory import (
     MemoryFigure,
     measure_memory,
 )
-from experiments.errors import ConfigError, ResultsError
+from experiments.errors import ConfigError
+from experiments.writable import write_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -176,13 +176,7 @@ def write_check(result: CheckResult, folder: Path, command: Sequence[str]) -> li
         f"contracts_{device}.md": page(result),
         f"contracts_{device}.json": json.dumps(record, indent=1) + "\n",
     }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            write_atomic(folder / name, text)
-    except OSError as error:
-        raise ResultsError(f"{folder}: cannot be written: {error}") from None
-    return [folder / name for name in texts]
+    return write_files(folder, texts)
 
 
 def page(result: CheckResult) -> str:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments import markdown, provenance
-from experiments.atomic import write_atomic
 from experiments.device import device_model
-from experiments.errors import BenchmarkError, ConfigError, ResultsError
+from experiments.errors import BenchmarkError, ConfigError
+from experiments.writable import write_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -255,10 +255,4 @@ def write_tables_bench(
         "tables.md": "\n\n".join(part for part in parts if part) + "\n",
         "tables.json": json.dumps(record, indent=1) + "\n",
     }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            write_atomic(folder / name, text)
-    except OSError as error:
-        raise ResultsError(f"{folder}: cannot be written: {error}") from None
-    return [folder / name for name in texts]
+    return write_files(folder, texts)

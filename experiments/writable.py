@@ -1,13 +1,15 @@
-"""Is there room for results? Asked before anything is computed."""
+"""Is there room for results? Asked before anything is computed; and the files, once there are."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
 
+from experiments.atomic import write_atomic, write_atomic_bytes
 from experiments.errors import ResultsError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 
@@ -27,3 +29,21 @@ def prepare_out(folder: Path) -> None:
         raise ResultsError(
             f"{folder}: cannot be written ({reason}); choose another --out"
         ) from None
+
+
+def write_files(folder: Path, contents: Mapping[str, str | bytes]) -> list[Path]:
+    """Write each file by its name, whole or not at all, and return their paths.
+
+    Raises:
+        ResultsError: the folder cannot be made or written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            if isinstance(content, bytes):
+                write_atomic_bytes(folder / name, content)
+            else:
+                write_atomic(folder / name, content)
+    except OSError as error:
+        raise ResultsError(f"{folder}: cannot be written: {error}") from None
+    return [folder / name for name in contents]

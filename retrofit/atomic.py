@@ -37,7 +37,7 @@ def write_atomic(path: Path, content: bytes, *, error: type[RetrofitError]) -> N
 
     Raises:
         RetrofitError: of the kind ``error``: the disk is full or the folder is not writable;
-            ``path`` is then as it was.
+            ``path`` is then the old file or the new one, whole.
     """
     # Opened here, so that the file gets the permissions that the user's umask asks for.
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -49,8 +49,7 @@ def write_atomic(path: Path, content: bytes, *, error: type[RetrofitError]) -> N
         temporary.replace(path)
         _sync_folder(path.parent)
     except OSError as fault:
-        msg = f"{path} cannot be written ({fault.strerror}); nothing was changed there"
-        raise error(msg) from fault
+        raise error(f"{path} cannot be written ({fault.strerror})") from fault
     finally:
         temporary.unlink(missing_ok=True)
 

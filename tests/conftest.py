@@ -17,10 +17,11 @@ from tabpfn.constants import ModelVersion
 from tabpfn.inference_config import InferenceConfig
 
 import retrofit
+from experiments.threads import pinned_threads
 from retrofit import CalibrationTable, Host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tabpfn.architectures.tabpfn_v3 import TabPFNV3
 
@@ -37,6 +38,13 @@ TINY = {
     "num_buckets": 100,
     "max_num_classes": 0,
 }
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Small tensors are slower on many threads, and far slower on busy ones."""
+    with pinned_threads(1):
+        yield
 
 
 def redrawn_v3(seed: int = 0, **settings: object) -> TabPFNV3:

@@ -26,12 +26,7 @@ from experiments.errors import ConfigError, MissingExtraError, ResultsError
 CONFIG = AblationConfig(seeds=3, widths=(64,))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

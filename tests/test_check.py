@@ -16,13 +16,7 @@ from experiments.errors import ConfigError
 from retrofit import contracts
 from retrofit.contracts import Figure
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture

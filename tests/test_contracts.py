@@ -28,12 +28,7 @@ from retrofit.ops.attention import naive_oattention
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def broken(figures: list[Figure]) -> list[str]:

@@ -6,10 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from experiments import provenance
-from experiments.atomic import write_atomic, write_atomic_bytes
 from experiments.audit.heatmap import picture
 from experiments.audit.page import page
-from experiments.errors import ResultsError
+from experiments.writable import write_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,11 +55,6 @@ def write(
         "finished": provenance.now(),
     }
     texts["audit.json"] = json.dumps(record, indent=1) + "\n"
-    try:
-        for name, text in texts.items():
-            write_atomic(folder / name, text)
-        if drawn is not None:
-            write_atomic_bytes(folder / f"{drawn.name}.png", drawn.png)
-    except OSError as error:
-        raise ResultsError(f"{folder}: cannot be written: {error}") from None
+    pixels = {} if drawn is None else {f"{drawn.name}.png": drawn.png}
+    write_files(folder, {**texts, **pixels})
     return [folder / name for name in texts]

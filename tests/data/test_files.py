@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from command_line import call
 from hard_tables import BAD, GOOD, NOTED, PLAIN, ROWS, A, lines, plain
 
 from experiments.cases import plan_cases
-from experiments.cli import main
 from experiments.config import SweepConfig, load_config
 from experiments.data import Table, load_file
 from experiments.data.settings import FileSet
@@ -170,13 +170,6 @@ def test_paths_in_a_yaml_file_are_relative_to_it(
     path.write_text("suite: s\nfiles: [{path: t.csv, traget: y}]\nseeds: [1]\n")
     with pytest.raises(ConfigError, match=r"files\.0\.t"):
         load_config("deep/s.yaml")
-
-
-def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["oretro", *arguments])
-    with pytest.raises(SystemExit) as exit_:
-        main()
-    return int(exit_.value.code or 0)
 
 
 def test_own_file_is_evaluated_on_the_built_in_host(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command_line import call
 from openml_server import FakeOpenML, houses, html
 
-from experiments.cli import main
 from experiments.config import load_config
 from experiments.data import resolve
 from experiments.data.openml_catalogue import KNOWN_TASKS, identify, task_id
@@ -26,13 +25,7 @@ def oretro(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., int
     """Run a command in this process and return its exit status."""
     monkeypatch.chdir(tmp_path)
 
-    def call(*arguments: str | Path) -> int:
-        monkeypatch.setattr(sys, "argv", ["oretro", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        return int(exit_.value.code or 0)
-
-    return call
+    return lambda *arguments: call(monkeypatch, *map(str, arguments))
 
 
 def write(folder: Path, server: FakeOpenML, tasks: list[int], extra: str = "") -> Path:

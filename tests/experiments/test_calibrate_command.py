@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from command_line import call
 
 import retrofit
 from experiments.cli import main
@@ -16,13 +17,6 @@ from retrofit import CalibrationTable
 
 ROWS = "".join(f"{i},{(7 * i) % 11},{'a' if i % 3 else 'b'},{2 * i + i % 5}\n" for i in range(24))
 TEXT = "size,rooms,kind,price\n" + ROWS
-
-
-def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["oretro", *arguments])
-    with pytest.raises(SystemExit) as exit_:
-        main()
-    return int(exit_.value.code or 0)
 
 
 @pytest.fixture

@@ -13,9 +13,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from command_line import call
 from fakes import FakeModel, subjects
 
-from experiments.cli import app, main
+from experiments.cli import app
 from experiments.results import read_cases
 
 HEAVY = {"torch", "tabpfn", "pandas", "numpy", "scipy", "sklearn", "yaml", "retrofit"}
@@ -28,14 +29,6 @@ def oretro(*arguments: str) -> list[str]:
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, **environment}
     return subprocess.run(oretro(*arguments), capture_output=True, text=True, env=env, check=False)
-
-
-def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """Run a command in this process and return its exit status."""
-    monkeypatch.setattr(sys, "argv", ["oretro", *arguments])
-    with pytest.raises(SystemExit) as exit_:
-        main()
-    return int(exit_.value.code or 0)
 
 
 @pytest.fixture

@@ -10,10 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import call
 from fakes import toy_row
 from typer.main import get_command
 
-from experiments.cli import app, main
+from experiments.cli import app
 from experiments.schema import COLUMNS, to_cells
 
 ODD = "Größe $x|y =1+1 日本"
@@ -39,13 +40,6 @@ def results(folder: Path) -> Path:
         rows = [toy_row(ODD, 1, "stock", rmse=2.0), toy_row(ODD, 1, "oa", rmse=2.1)]
         writer.writerows(to_cells(row) for row in rows)
     return folder
-
-
-def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["oretro", *arguments])
-    with pytest.raises(SystemExit) as exit_:
-        main()
-    return int(exit_.value.code or 0)
 
 
 @pytest.mark.parametrize("command", names(), ids=" ".join)

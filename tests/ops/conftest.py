@@ -7,12 +7,8 @@ import torch
 
 
 @pytest.fixture(autouse=True)
-def one_thread():
-    """Small tensors are slower on many threads, and far slower on busy ones."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+def operators_on_one_thread(one_thread):
+    """Every operator test."""
 
 
 @pytest.fixture(autouse=True)
