@@ -28,7 +28,7 @@ def require_writable(
     if target.is_dir():
         raise error(f"{target} is a folder; choose another name")
     if target.exists() and not overwrite:
-        raise error(f"{target} exists; remove it, choose another name, or ask to overwrite it")
+        raise error(f"{target} exists; choose another name, or replace it (overwrite)")
     return target
 
 

@@ -34,7 +34,7 @@ def calibrate(
     variant: Annotated[str, typer.Option(help="oa, full or closed.")] = "full",
     target_presence: Annotated[
         list[float] | None,
-        typer.Option(help="Presence of the smallest carriers; may be repeated. [0.999]"),
+        typer.Option(help="Presence of the carriers' first percentile; may be repeated. [0.999]"),
     ] = None,
     table: Tables = None,
     target: Targets = None,

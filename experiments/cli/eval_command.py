@@ -53,7 +53,8 @@ def evaluate(
     seeds: Annotated[str | None, typer.Option(help="Such as 1729,2718.")] = None,
     limit: Annotated[int | None, typer.Option(help="Run the first so many cases only.")] = None,
     target_presence: Annotated[
-        float | None, typer.Option(help="Presence of the smallest carriers, which sets tau.")
+        float | None,
+        typer.Option(help="Presence of the carriers' first percentile, which sets tau."),
     ] = None,
     tau: Annotated[float | None, typer.Option(help="One tau for all sites.")] = None,
     eps_den: Annotated[

@@ -47,7 +47,7 @@ def patch(
         bool, typer.Option("--overwrite", help="Replace an existing output file.")
     ] = False,
     target_presence: Annotated[
-        float | None, typer.Option(help="Presence of the smallest carriers. [0.999]")
+        float | None, typer.Option(help="Presence of the carriers' first percentile. [0.999]")
     ] = None,
     tau: Annotated[
         str | None,
