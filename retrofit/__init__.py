@@ -7,17 +7,17 @@ load patched checkpoints.
 from __future__ import annotations
 
 from retrofit import errors, ops
-from retrofit.architecture import register
-from retrofit.calibrate import CalibrationTable, Carriers, calibrate, measure_carriers
-from retrofit.calibration import Calibration
-from retrofit.closure import Presence, declaring
+from retrofit.closed.predict_tables import predict_tables
 from retrofit.config import RetrofitConfig
-from retrofit.host import Host, HostDescription
-from retrofit.load import describe_host, load_host, official_names
-from retrofit.patch import Patched, patch
-from retrofit.plan import PatchPlan, plan
-from retrofit.predict_tables import predict_tables
-from retrofit.report import PatchReport
+from retrofit.hosts.architecture import register
+from retrofit.hosts.declare import Presence, declaring
+from retrofit.hosts.host import Host, HostDescription
+from retrofit.hosts.report import PatchReport
+from retrofit.patching.calibrate import CalibrationTable, Carriers, calibrate, measure_carriers
+from retrofit.patching.calibration import Calibration
+from retrofit.patching.load import describe_host, load_host, official_names
+from retrofit.patching.patch import Patched, patch
+from retrofit.patching.plan import PatchPlan, plan
 
 register()
 

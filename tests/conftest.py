@@ -17,7 +17,7 @@ from tabpfn.constants import ModelVersion
 from tabpfn.inference_config import InferenceConfig
 
 import retrofit
-from experiments.threads import pinned_threads
+from experiments.machine.threads import pinned_threads
 from retrofit import CalibrationTable, Host
 
 if TYPE_CHECKING:

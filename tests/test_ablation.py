@@ -10,8 +10,10 @@ import torch
 from typer.testing import CliRunner
 
 import experiments.cli.commands  # noqa: F401  (registers the commands)
-from experiments import ablation_report
-from experiments.ablation import (
+from experiments.cli.app import app
+from experiments.errors import ConfigError, MissingExtraError, ResultsError
+from experiments.studies.ablation import report as ablation_report
+from experiments.studies.ablation.ablation import (
     HOSTS,
     AblationConfig,
     Setting,
@@ -19,9 +21,7 @@ from experiments.ablation import (
     run_ablation,
     summarise,
 )
-from experiments.ablation_hosts import draw_model, make_host
-from experiments.cli.app import app
-from experiments.errors import ConfigError, MissingExtraError, ResultsError
+from experiments.studies.ablation.hosts import draw_model, make_host
 
 CONFIG = AblationConfig(seeds=3, widths=(64,))
 

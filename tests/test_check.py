@@ -10,9 +10,9 @@ import torch
 from typer.testing import CliRunner
 
 import experiments.cli.commands  # noqa: F401  (registers the commands)
-from experiments.check import COLUMNS, CheckConfig, run_check
 from experiments.cli.app import app
 from experiments.errors import ConfigError
+from experiments.studies.check.check import COLUMNS, CheckConfig, run_check
 from retrofit import contracts
 from retrofit.contracts import Figure
 

@@ -22,8 +22,8 @@ from retrofit.contracts import attention_laws as laws
 from retrofit.contracts.figures import ulp_at
 from retrofit.contracts.reference import direct_evaluation, logarithmic_evaluation
 from retrofit.contracts.samples import SHAPES, draw
-from retrofit.ops import functional
-from retrofit.ops.attention import naive_oattention
+from retrofit.ops.attention import functional
+from retrofit.ops.attention.formula import naive_oattention
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
@@ -142,7 +142,7 @@ def _presence_as_logarithm(q, k, v, p_BJ, mask, eps_den, relative, scale):
     ],
 )
 def test_each_law_sees_a_fault(law, fault, monkeypatch):
-    monkeypatch.setattr("retrofit.ops.kernels.naive_oattention", fault)
+    monkeypatch.setattr("retrofit.ops.attention.kernels.naive_oattention", fault)
     if law in insertion_laws.INSERTION_LAWS.values():
         monkeypatch.setattr(functional, "present_first", lambda *sources: sources)
     if law is laws.poisoned_absent:
@@ -177,7 +177,7 @@ def test_permutation_law_sees_an_order(monkeypatch):
         p_BJ[:, 0] *= 2
         return naive_oattention(q, k, v, p_BJ, *settings)
 
-    monkeypatch.setattr("retrofit.ops.kernels.naive_oattention", first_counts_double)
+    monkeypatch.setattr("retrofit.ops.attention.kernels.naive_oattention", first_counts_double)
     assert broken(laws.permutation(Setting("naive", torch.float32)))
 
 

@@ -44,7 +44,7 @@ OTHERS = sorted(
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with everything that the pages speak of."""
-    from experiments import schema
+    from experiments.sweep import schema
 
     monkeypatch.chdir(tmp_path)
     shutil.copy(HOST, tmp_path / "my-v3.safetensors")
@@ -68,7 +68,7 @@ def write_calibration(path: Path) -> None:
     import numpy as np
 
     import retrofit
-    from retrofit.report import StreamReport, TableRecord
+    from retrofit.hosts.report import StreamReport, TableRecord
 
     retrofit.Calibration(
         variant="full",

@@ -42,11 +42,16 @@ def ablate(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No remarks on stderr.")] = False,
 ) -> None:
     """Insert a zero token into a standard host, an OA-only host and an OTransformer."""
-    from experiments.ablation import AblationConfig, after_last_block, run_ablation, summarise
-    from experiments.ablation_report import host_rows, write_ablation
     from experiments.cli.output import print_json, print_table, say
     from experiments.errors import ConfigError
-    from experiments.writable import prepare_out
+    from experiments.io.writable import prepare_out
+    from experiments.studies.ablation.ablation import (
+        AblationConfig,
+        after_last_block,
+        run_ablation,
+        summarise,
+    )
+    from experiments.studies.ablation.report import host_rows, write_ablation
 
     if out is not None:
         prepare_out(out)

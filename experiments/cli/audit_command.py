@@ -39,13 +39,13 @@ def audit(
     import torch
 
     import retrofit
-    from experiments.audit.audit import TOLERANCE
-    from experiments.audit.audit import audit as run_audit
-    from experiments.audit.leaks import closed_leak
-    from experiments.audit.page import page
-    from experiments.audit.write import write
     from experiments.cli.output import print_json, say
-    from experiments.writable import prepare_out
+    from experiments.io.writable import prepare_out
+    from experiments.studies.audit.audit import TOLERANCE
+    from experiments.studies.audit.audit import audit as run_audit
+    from experiments.studies.audit.leaks import closed_leak
+    from experiments.studies.audit.page import page
+    from experiments.studies.audit.write import write
     from retrofit.config import VARIANTS
 
     if out is not None:

@@ -32,11 +32,11 @@ def bench(
     import torch
 
     import retrofit
-    from experiments.bench import bench as run_bench
-    from experiments.bench import cells, write_bench
     from experiments.cli.output import built_in_notice, print_table, say
-    from experiments.device import resolve_device
-    from experiments.writable import prepare_out
+    from experiments.io.writable import prepare_out
+    from experiments.machine.device import resolve_device
+    from experiments.studies.bench.forward import bench as run_bench
+    from experiments.studies.bench.forward import cells, write_bench
 
     if out is not None:
         prepare_out(out)

@@ -58,9 +58,9 @@ def calibrate(
     import retrofit
     from experiments.cli.calibration_options import read_tables
     from experiments.cli.output import built_in_notice, say
-    from retrofit.calibrate import require_target
-    from retrofit.calibration import require_writable
     from retrofit.config import DEFAULT_TARGET_PRESENCE
+    from retrofit.patching.calibrate import require_target
+    from retrofit.patching.calibration import require_writable
 
     presences = list(dict.fromkeys(target_presence or [DEFAULT_TARGET_PRESENCE]))
     for presence in presences:
@@ -98,7 +98,7 @@ def _show_plan(
     as_json: bool,
 ) -> None:
     from experiments.cli.output import print_json, print_table
-    from retrofit.calibrate import record, synthetic_tables
+    from retrofit.patching.calibrate import record, synthetic_tables
 
     records = [record(table) for table in (synthetic_tables() if tables is None else tables)]
     if as_json:

@@ -45,8 +45,8 @@ def read_tables(
     """
     from pydantic import ValidationError
 
-    from experiments.calibration_tables import calibration_tables
     from experiments.cli.output import say
+    from experiments.data.calibration_tables import calibration_tables
     from experiments.data.settings import FileSet
     from experiments.errors import ConfigError
 

@@ -56,7 +56,9 @@ def check(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No remarks on stderr.")] = False,
 ) -> None:
     """Measure presence, OAttention and O-Closure against their bounds; exit 1 if one is broken."""
-    from experiments.check import (
+    from experiments.cli.output import print_json, print_table, say
+    from experiments.io.writable import prepare_out
+    from experiments.studies.check.check import (
         DTYPES,
         CheckConfig,
         figure_rows,
@@ -65,8 +67,6 @@ def check(
         run_check,
         write_check,
     )
-    from experiments.cli.output import print_json, print_table, say
-    from experiments.writable import prepare_out
 
     if out is not None:
         prepare_out(out)

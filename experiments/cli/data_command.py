@@ -42,7 +42,7 @@ def list_data(as_json: Annotated[bool, _JSON] = False) -> None:
     """List every data set that has a name of its own; any other task is openml:ID."""
     from experiments.cli.output import print_json, print_table
     from experiments.data import available
-    from experiments.data.openml_catalogue import KNOWN_TASKS
+    from experiments.data.openml.catalogue import KNOWN_TASKS
 
     suites = {task.label: task.suite for task in KNOWN_TASKS.values()}
     entries = [(name, source, suites.get(name, "")) for source, name in available()]
@@ -72,8 +72,8 @@ def show_data(
     """Load one data set and show what a sweep would see of it."""
     from experiments.cli.data_options import file_options, openml_options
     from experiments.cli.output import print_json, print_table
-    from experiments.config import load_config
     from experiments.data.facts import load_only, table_facts
+    from experiments.sweep.config import load_config
 
     # A file without --target is told so, rather than that it is no data set's name.
     path = Path(name) if target is not None or Path(name).is_file() else None
@@ -106,8 +106,8 @@ def fetch_data(
     """
     from experiments.cli.data_options import openml_options
     from experiments.cli.output import print_json, print_table, say
-    from experiments.config import load_config
     from experiments.data.facts import fetch
+    from experiments.sweep.config import load_config
 
     options = {"openml": openml_options(cache, offline=offline or None)}
     states = list(fetch(load_config(config, options), progress=say))

@@ -21,7 +21,7 @@ def file_options(
         ConfigError: the options are not complete.
     """
     from experiments.errors import ConfigError
-    from experiments.text import readable_name
+    from experiments.io.text import readable_name
 
     if data is None:
         if target is not None or drop or decimal is not None:

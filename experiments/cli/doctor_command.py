@@ -20,7 +20,7 @@ def doctor(
 ) -> None:
     """Show versions, devices, threads, kernels, hosts, data and caches; contact nothing."""
     from experiments.cli.output import print_json, print_table
-    from experiments.diagnosis import diagnose
+    from experiments.machine.diagnosis import diagnose
 
     findings = diagnose()
     if as_json:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
-from experiments import variant_name
 from experiments.cli.output import print_json, print_table
+from experiments.sweep import variant_name
 
 if TYPE_CHECKING:
-    from experiments.cases import PlannedCase
-    from experiments.config import SweepConfig
+    from experiments.sweep.cases import PlannedCase
+    from experiments.sweep.config import SweepConfig
     from retrofit.config import Variant
 
 
@@ -23,9 +23,9 @@ def show_plan(config: SweepConfig, *, as_json: bool) -> None:
         RetrofitError: the host could not be patched.
     """
     import retrofit
-    from experiments.cases import plan_cases
-    from experiments.device import resolve_device
-    from experiments.sweep import row_names
+    from experiments.machine.device import resolve_device
+    from experiments.sweep.cases import plan_cases
+    from experiments.sweep.run import row_names
 
     config = config.model_copy(update={"device": resolve_device(config.device)})
     cases = plan_cases(config)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from experiments.config import SweepConfig
-    from experiments.engine import Engine
+    from experiments.sweep.config import SweepConfig
+    from experiments.sweep.engines.engine import Engine
 
 EXAMPLES = """\b
 Examples:
@@ -100,8 +100,8 @@ def evaluate(
     if tau is not None and target_presence is not None:
         raise typer.BadParameter("give --tau or --target-presence, not both")
     from experiments.cli.data_options import file_options, openml_options
-    from experiments.config import load_config
-    from experiments.engine import Engine
+    from experiments.sweep.config import load_config
+    from experiments.sweep.engines.engine import Engine
 
     options: dict[str, Any] = {
         "host": host,
@@ -145,10 +145,10 @@ def _run(
     config: SweepConfig, folder: Path, engine: Engine, *, fresh: bool, as_json: bool, quiet: bool
 ) -> None:
     from experiments.cli.output import progress_bar, say, say_notes, show_summary
-    from experiments.engine import crowding
     from experiments.errors import EngineError, InterruptedWriteError
-    from experiments.summary import summarise_folder
-    from experiments.sweep import run_sweep
+    from experiments.report.summary import summarise_folder
+    from experiments.sweep.engines.engine import crowding
+    from experiments.sweep.run import run_sweep
 
     command = ["oretro", *sys.argv[1:]]
     if remark := crowding(engine, config.threads):

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from experiments.summary import Summary
-    from experiments.sweep import Outcome, Progress
+    from experiments.report.summary import Summary
+    from experiments.sweep.run import Outcome, Progress
 
 _NOTES_SAID = 10
 
@@ -29,8 +29,8 @@ def say(text: str) -> None:
 def built_in_notice(sha256: str) -> str:
     """What to say wherever figures of the built-in host appear; empty for any other host."""
     import retrofit
-    from experiments.markdown import MINI_NOTICE
-    from experiments.variants import BUILT_IN_HOST
+    from experiments.report.markdown import MINI_NOTICE
+    from experiments.sweep.variants import BUILT_IN_HOST
 
     built_in = retrofit.describe_host(BUILT_IN_HOST).sha256 == sha256
     return MINI_NOTICE.replace("`", "") if built_in else ""
@@ -132,7 +132,7 @@ def _line(progress: Progress) -> str:
 
 def say_notes(notes: Sequence[str], table: Path) -> None:
     """Say on stderr what rows say of themselves; after some lines, where the others are."""
-    from experiments.text import visible
+    from experiments.io.text import visible
 
     for note in notes[:_NOTES_SAID]:
         say(visible(note))
@@ -159,7 +159,7 @@ def show_summary(summary: Summary, outcome: Outcome, *, as_json: bool) -> None:
             }
         )
         return
-    from experiments import markdown
+    from experiments.report import markdown
 
     config = summary.run.get("config", {})
     title = f"{config.get('suite')} on host {config.get('host')}: RMSE change against stock"

@@ -73,8 +73,8 @@ def patch(
     """Patch a host and report every site: its classes, tau, presence and null radius."""
     import retrofit
     from experiments.cli.calibration_options import read_tables
-    from retrofit.calibrate import require_target
-    from retrofit.checkpoint import require_writable_checkpoint
+    from retrofit.files.checkpoint import require_writable_checkpoint
+    from retrofit.patching.calibrate import require_target
 
     if tau is not None and target_presence is not None:
         raise typer.BadParameter("give --tau or --target-presence, not both")

@@ -95,7 +95,7 @@ def pretrain(
 def _export(
     saved: Checkpoint, target: Path, card: Path | None, *, half: bool, unfinished: bool
 ) -> None:
-    from experiments.atomic import write_atomic
+    from experiments.io.atomic import write_atomic
     from experiments.pretrain.export import export_host
     from experiments.pretrain.model_card import model_card
 

@@ -34,7 +34,7 @@ def report(
 ) -> None:
     """Write markdown, LaTeX, figures and a self-contained HTML page from a results folder."""
     from experiments.cli.output import print_json
-    from experiments.report import write_report
+    from experiments.report.report import write_report
 
     written = write_report(folder, out, margin_pct=margin, figures=figures)
     if as_json:

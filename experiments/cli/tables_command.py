@@ -35,10 +35,10 @@ def bench_tables(
 
     import retrofit
     from experiments.cli.output import built_in_notice, print_table, say
-    from experiments.device import resolve_device
-    from experiments.tables_bench import bench_tables as run_bench
-    from experiments.tables_bench import cells, write_tables_bench
-    from experiments.writable import prepare_out
+    from experiments.io.writable import prepare_out
+    from experiments.machine.device import resolve_device
+    from experiments.studies.bench.tables import bench_tables as run_bench
+    from experiments.studies.bench.tables import cells, write_tables_bench
 
     if out is not None:
         prepare_out(out)

@@ -13,8 +13,8 @@ from experiments.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from experiments.config import SweepConfig
     from experiments.data.table import Table
+    from experiments.sweep.config import SweepConfig
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ def fetch(config: SweepConfig, progress: Callable[[str], None]) -> Iterator[Fetc
     Raises:
         DataError: a name is unknown.
     """
-    from experiments.data.openml_catalogue import task_id
-    from experiments.data.openml_fetch import cached_task, load_task
-    from experiments.data.openml_source import to_table
+    from experiments.data.openml.catalogue import task_id
+    from experiments.data.openml.fetch import cached_task, load_task
+    from experiments.data.openml.source import to_table
 
     settings = LoadSettings(config.openml, official_splits=config.splits == "official")
     found = [resolve(reference) for reference in config.datasets]

@@ -9,7 +9,7 @@ from experiments.data.csv_file import read_csv
 from experiments.data.infer import infer_column
 from experiments.data.table import Table, make_table
 from experiments.errors import DataError
-from experiments.text import readable_name
+from experiments.io.text import readable_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

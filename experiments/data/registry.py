@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from experiments.data import openml_catalogue
+from experiments.data.openml import catalogue as openml_catalogue
 from experiments.data.packaged import PACKAGED, load_packaged
 from experiments.data.settings import LoadSettings
 from experiments.errors import DataError
@@ -40,7 +40,7 @@ def _load_packaged(name: str, _: LoadSettings) -> Table:
 
 
 def _load_openml(label: str, settings: LoadSettings) -> Table:
-    from experiments.data.openml_source import load_openml
+    from experiments.data.openml.source import load_openml
 
     return load_openml(label, settings)
 

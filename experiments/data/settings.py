@@ -10,8 +10,8 @@ from urllib.parse import urlparse
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from experiments.data.network import Network
-from experiments.text import readable_name
+from experiments.data.openml.network import Network
+from experiments.io.text import readable_name
 
 
 class FileSet(BaseModel):

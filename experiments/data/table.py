@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from experiments.data.normalise import normalise_feature, normalise_target
+from experiments.data.splits import Split
 from experiments.errors import DataError
-from experiments.splits import Split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from experiments.errors import TrainingError
-from experiments.lock import folder_lock
 from experiments.pretrain.checkpoint import FILE_NAME, Checkpoint, load_checkpoint
 from experiments.pretrain.clock import Clock
 from experiments.pretrain.export import NOTICE
@@ -22,6 +21,7 @@ from experiments.pretrain.model import batch_logits, build_loss, build_model, va
 from experiments.pretrain.optimiser import Optimiser
 from experiments.pretrain.processes import Link, run_in_parallel
 from experiments.pretrain.stream import training_batch, validation_batches
+from experiments.sweep.folder.lock import folder_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -245,7 +245,7 @@ def _follow_run(config: PretrainConfig, folder: Path, link: Link) -> None:
 
 
 def _provenance(config: PretrainConfig) -> dict[str, Any]:
-    from experiments.provenance import git_state, machine, versions
+    from experiments.machine.provenance import git_state, machine, versions
 
     return {
         "notice": NOTICE,

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.prior.draw import (
-    Array,
-    bernoulli,
-    importances,
-    log_uniform,
-    signs,
-    standardise,
-)
+from experiments.prior.draw import Array, bernoulli, importances, log_uniform, signs, standardise
 
 if TYPE_CHECKING:
     from collections.abc import Callable

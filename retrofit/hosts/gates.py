@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from retrofit.closure import may_hold_nulls
+from retrofit.hosts.declare import may_hold_nulls
 from retrofit.hosts.probe import active_probe
 from retrofit.hosts.rotary import Rotary, rotate_by_rank
 from retrofit.ops import oattention, presence

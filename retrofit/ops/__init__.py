@@ -7,8 +7,7 @@ moves nothing. Each formula stands in the file named after it.
 
 from __future__ import annotations
 
-from retrofit.ops.attention_layer import OAttention, OAttentionConfig
-from retrofit.ops.dispatch import (
+from retrofit.ops.attention.dispatch import (
     BACKENDS,
     AttentionRequest,
     Backend,
@@ -16,13 +15,14 @@ from retrofit.ops.dispatch import (
     KernelChoice,
     choose_kernel,
 )
+from retrofit.ops.attention.functional import oattention
+from retrofit.ops.attention.layer import OAttention, OAttentionConfig
+from retrofit.ops.attention.recorder import record_kernels
 from retrofit.ops.errors import KernelUnavailableError, OperatorError, ShapeError
 from retrofit.ops.ffn import OFFN
-from retrofit.ops.functional import oattention
 from retrofit.ops.inject import OInject
 from retrofit.ops.norm import ONorm
 from retrofit.ops.presence import Tau, presence
-from retrofit.ops.recorder import record_kernels
 from retrofit.ops.standardize import OStandardize
 from retrofit.ops.transformer import OTransformer, OTransformerBlock, OTransformerConfig
 

@@ -19,7 +19,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from retrofit.ops.attention_layer import OAttention, OAttentionConfig
+from retrofit.ops.attention.layer import OAttention, OAttentionConfig
 from retrofit.ops.errors import OperatorError
 from retrofit.ops.ffn import OFFN
 from retrofit.ops.norm import ONorm

@@ -21,7 +21,7 @@ from torch import nn
 import retrofit
 from experiments.data import make_table
 from experiments.errors import DataError
-from experiments.keys import ResultKey, differences
+from experiments.sweep.folder.keys import ResultKey, differences
 from retrofit import Host, Patched
 from retrofit.errors import RetrofitError
 

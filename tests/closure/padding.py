@@ -11,7 +11,7 @@ from tabpfn.architectures.tabpfn_v3 import TabPFNV3
 from torch import Tensor
 
 from retrofit import Presence, declaring
-from retrofit.clone import alias
+from retrofit.hosts.clone import alias
 
 GARBAGE = torch.tensor([torch.nan, torch.inf, -torch.inf, 1e30, -7.7], dtype=torch.float64)
 

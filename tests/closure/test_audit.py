@@ -9,15 +9,15 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from experiments.audit.audit import TOLERANCE, Audit, audit
-from experiments.audit.changes import CHANGES
-from experiments.audit.leaks import closed_leak, leaks
-from experiments.audit.page import page
 from experiments.cli import commands as _commands
 from experiments.cli.app import app
 from experiments.errors import ConfigError
+from experiments.studies.audit.audit import TOLERANCE, Audit, audit
+from experiments.studies.audit.changes import CHANGES
+from experiments.studies.audit.leaks import closed_leak, leaks
+from experiments.studies.audit.page import page
 from retrofit import Host
-from retrofit.hosts import v3
+from retrofit.hosts.v3 import adapter as v3
 
 ROWS, COLUMNS = "train, end", "columns, end"
 NEEDED_FOR_ROWS = {

@@ -11,10 +11,10 @@ import torch
 from padding import CALLS, Padded, Table, draw_table, pad, placed, plain
 
 import retrofit
-from experiments.audit.follow import follow
-from experiments.audit.insertions import insertions, synthetic_table
+from experiments.studies.audit.follow import follow
+from experiments.studies.audit.insertions import insertions, synthetic_table
 from retrofit import CalibrationTable, Host, Patched
-from retrofit.clone import alias
+from retrofit.hosts.clone import alias
 
 # float64 carries 16 digits, of which a few hundred sums lose two or three.
 FLOAT64 = 1e-12

@@ -13,7 +13,7 @@ from tabpfn import TabPFNRegressor
 
 import retrofit
 from retrofit import CalibrationTable, Host, Patched, Presence
-from retrofit.closed_regressor import ClosedRegressor
+from retrofit.closed.regressor import ClosedRegressor
 from retrofit.errors import PresenceError, UnsupportedModeError
 
 MODES: dict[str, dict[str, object]] = {

@@ -11,9 +11,9 @@ from padding import CALLS, draw_table, pad, placed, plain
 
 import retrofit
 from retrofit import CalibrationTable, Host, Patched, Presence, declaring
-from retrofit.clone import alias
-from retrofit.closure import declared
 from retrofit.errors import NonFiniteOutputError, PresenceError, UnsupportedModeError
+from retrofit.hosts.clone import alias
+from retrofit.hosts.declare import declared
 
 TABLE = draw_table(train=8, test=3, columns=4, batch=2)
 

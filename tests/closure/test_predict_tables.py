@@ -15,10 +15,10 @@ import torch
 
 import retrofit
 from retrofit import CalibrationTable, Host, Patched
-from retrofit.buckets import Cost, Size, plan_buckets, v3_cost
-from retrofit.clone import alias
+from retrofit.closed.buckets import Cost, Size, plan_buckets, v3_cost
+from retrofit.closed.padded_passes import ModelCall, run_calls
 from retrofit.errors import NonFiniteOutputError, PresenceError, TableError, UnsupportedModeError
-from retrofit.padded_passes import ModelCall, run_calls
+from retrofit.hosts.clone import alias
 
 SETTINGS = {"n_estimators": 2, "random_state": 0, "device": "cpu"}
 # Of the target's standard deviation; float32 sums of other lengths.
@@ -64,7 +64,7 @@ def test_undeclared_padding_would_be_read(
     mini_closed: Patched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tasks = draw_tasks(4)
-    module = sys.modules["retrofit.padded_passes"]
+    module = sys.modules["retrofit.closed.padded_passes"]
     monkeypatch.setattr(module, "declaring", lambda _: nullcontext())
     monkeypatch.setattr(module, "v3_cost", lambda *_: Cost(lambda size: float(size.rows), 1e9))
     many = retrofit.predict_tables(mini_closed, tasks, **SETTINGS)
@@ -148,7 +148,7 @@ def test_an_error_names_its_table(
 def test_an_error_of_all_tables_comes_before_any_pass(
     tiny_closed: Patched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(sys.modules["retrofit.predict_tables"], "run_calls")
+    monkeypatch.delattr(sys.modules["retrofit.closed.predict_tables"], "run_calls")
     with pytest.raises(TableError, match="Invalid output type"):
         retrofit.predict_tables(tiny_closed, draw_tasks(2), output_type="sum", **SETTINGS)
     with (
@@ -166,7 +166,7 @@ def test_infinite_logits_are_laid_to_the_table_that_has_them(
     weight = closed.model.x_embed.weight.clone()
     weight[:, -3:] = 3e38
     closed.model.x_embed.weight = torch.nn.Parameter(weight, requires_grad=False)
-    module = sys.modules["retrofit.padded_passes"]
+    module = sys.modules["retrofit.closed.padded_passes"]
     monkeypatch.setattr(module, "v3_cost", lambda *_: Cost(lambda size: float(size.rows), 1e9))
     tasks = draw_tasks(4)
     retrofit.predict_tables(closed, tasks, **SETTINGS)

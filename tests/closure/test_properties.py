@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from padding import CALLS, draw_table, pad, scattered
 
 from retrofit import Patched
-from retrofit.clone import alias
+from retrofit.hosts.clone import alias
 
 # Sums of up to a few hundred terms in float64.
 TOLERANCE = 1e-11

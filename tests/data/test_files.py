@@ -13,12 +13,12 @@ import pytest
 from command_line import call
 from hard_tables import BAD, GOOD, NOTED, PLAIN, ROWS, A, lines, plain
 
-from experiments.cases import plan_cases
-from experiments.config import SweepConfig, load_config
 from experiments.data import Table, load_file
 from experiments.data.settings import FileSet
 from experiments.errors import ConfigError, DataError
-from experiments.results import read_cases
+from experiments.sweep.cases import plan_cases
+from experiments.sweep.config import SweepConfig, load_config
+from experiments.sweep.folder.results import read_cases
 
 
 def read(folder: Path, content: bytes, name: str = "mine.csv", **fields: object) -> Table:

@@ -12,12 +12,12 @@ import pytest
 from command_line import call
 from openml_server import FakeOpenML, houses, html
 
-from experiments.config import load_config
 from experiments.data import resolve
-from experiments.data.openml_catalogue import KNOWN_TASKS, identify, task_id
+from experiments.data.openml.catalogue import KNOWN_TASKS, identify, task_id
 from experiments.errors import DataError
-from experiments.results import read_cases
-from experiments.schema import TIMING_COLUMNS
+from experiments.sweep.config import load_config
+from experiments.sweep.folder.results import read_cases
+from experiments.sweep.schema import TIMING_COLUMNS
 
 
 @pytest.fixture

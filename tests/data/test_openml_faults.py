@@ -11,7 +11,7 @@ import pytest
 from openml_server import Reply, cut_short, houses, html, oml_error
 
 from experiments.data import load_table
-from experiments.data.openml_client import mask
+from experiments.data.openml.client import mask
 from experiments.errors import DataError, DataUnavailableError
 
 TASK = "openml:7"
@@ -165,7 +165,7 @@ def test_no_network_and_no_cache_says_how_to_fetch_and_asks_once(
     tried: list[object] = []
     real = socket.create_connection
     monkeypatch.setattr(
-        "experiments.data.network.socket.create_connection",
+        "experiments.data.openml.network.socket.create_connection",
         lambda place, **options: tried.append(place) or real(place, **options),
     )
     offline = settings(f"http://127.0.0.1:{closed_port()}/api/v1/xml")
@@ -188,7 +188,7 @@ def test_firewall_that_drops_everything_does_not_hang(
         time.sleep(1.5)
         raise TimeoutError
 
-    monkeypatch.setattr("experiments.data.network.socket.create_connection", swallowed)
+    monkeypatch.setattr("experiments.data.openml.network.socket.create_connection", swallowed)
     start = time.monotonic()
     with pytest.raises(DataUnavailableError, match=r"no connection within 0\.2 s"):
         load_table(TASK, settings("http://openml.invalid/api/v1/xml", connect_timeout_s=0.2))

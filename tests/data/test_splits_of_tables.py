@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hard_tables import PLAIN
 
-from experiments.cases import PlannedCase, plan_cases
-from experiments.config import SweepConfig
 from experiments.data.settings import FileSet
 from experiments.errors import DataError
+from experiments.sweep.cases import PlannedCase, plan_cases
+from experiments.sweep.config import SweepConfig
 
 
 def plan(folder: Path, **settings: object) -> list[PlannedCase]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from fakes import toy_frame, toy_source
 
-from experiments.config import SweepConfig
 from experiments.data import registry
+from experiments.sweep.config import SweepConfig
 
 
 @pytest.fixture

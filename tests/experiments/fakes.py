@@ -16,11 +16,11 @@ import pandas as pd
 import torch
 from threadpoolctl import threadpool_info
 
-from experiments.config import SweepConfig
 from experiments.data import make_table
 from experiments.data.registry import Source
-from experiments.schema import CaseRow
-from experiments.variants import PatchedVariant, Subjects
+from experiments.sweep.config import SweepConfig
+from experiments.sweep.schema import CaseRow
+from experiments.sweep.variants import PatchedVariant, Subjects
 
 
 class FakeModel:

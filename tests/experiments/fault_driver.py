@@ -17,13 +17,13 @@ from pathlib import Path
 
 from fakes import load_fakes, toy_frame, toy_source
 
-from experiments.config import SweepConfig
 from experiments.data import registry
-from experiments.engine import Engine
 from experiments.errors import ExperimentError
-from experiments.results import read_cases
-from experiments.schema import TIMING_COLUMNS
-from experiments.sweep import Outcome, Progress, run_sweep
+from experiments.sweep.config import SweepConfig
+from experiments.sweep.engines.engine import Engine
+from experiments.sweep.folder.results import read_cases
+from experiments.sweep.run import Outcome, Progress, run_sweep
+from experiments.sweep.schema import TIMING_COLUMNS
 
 registry.SOURCES = {"toy": toy_source(left=toy_frame(20, 1), right=toy_frame(24, 2))}
 # A kill leaves what was written to the system's memory; only a power cut needs the flush.

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 from fakes import subjects, toy_source
 
-from experiments.config import SweepConfig
 from experiments.data import registry
-from experiments.results import read_cases
-from experiments.schema import TIMING_COLUMNS
-from experiments.sweep import run_sweep
+from experiments.sweep.config import SweepConfig
+from experiments.sweep.folder.results import read_cases
+from experiments.sweep.run import run_sweep
+from experiments.sweep.schema import TIMING_COLUMNS
 
 
 def sweep(config: SweepConfig, folder: Path, what=None, **options):

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.baselines import BASELINE_SETTINGS, BASELINES, run_baseline
-from experiments.summary import BASELINES as NAMES_IN_TABLES
+from experiments.report.summary import BASELINES as NAMES_IN_TABLES
+from experiments.sweep.baselines import BASELINE_SETTINGS, BASELINES, run_baseline
 
 
 def parts(rows: int = 90) -> tuple[pd.DataFrame, np.ndarray]:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import retrofit
-from experiments import bench as bench_module
-from experiments.bench import BenchShape, bench, table, write_bench
 from experiments.errors import BenchmarkError, ResultsError
+from experiments.studies.bench import forward as bench_module
+from experiments.studies.bench.forward import BenchShape, bench, table, write_bench
 
 TINY_SHAPE = BenchShape(train=20, test=5, columns=3, members=2)
 

@@ -149,7 +149,7 @@ def test_dry_run_checks_everything_and_reads_no_weight(
 
 def foreign_file(path: Path, **changes: object) -> None:
     """A calibration with a right digest of a host, or of streams, that are others."""
-    from retrofit.report import StreamReport, TableRecord
+    from retrofit.hosts.report import StreamReport, TableRecord
 
     description = retrofit.describe_host("mini")
     names = retrofit.plan("mini", "oa").streams

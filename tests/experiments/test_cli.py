@@ -17,7 +17,7 @@ from command_line import call
 from fakes import FakeModel, subjects
 
 from experiments.cli import app
-from experiments.results import read_cases
+from experiments.sweep.folder.results import read_cases
 
 HEAVY = {"torch", "tabpfn", "pandas", "numpy", "scipy", "sklearn", "yaml", "retrofit"}
 
@@ -43,7 +43,7 @@ def fake_load(monkeypatch: pytest.MonkeyPatch):
     """Let ``oretro eval`` run on hosts without a network."""
 
     def use(**models: FakeModel) -> None:
-        from experiments import sweep
+        from experiments.sweep import run as sweep
 
         ready = subjects(**models)
         monkeypatch.setattr(
@@ -81,8 +81,9 @@ def test_help_and_command_line_errors_import_nothing_heavy() -> None:
 
 def test_evaluation_side_imports_neither_torch_nor_tabpfn() -> None:
     code = (
-        "import sys, experiments.tables, experiments.stats, experiments.summary, "
-        "experiments.markdown, experiments.results\n"
+        "import sys, experiments.report.tables, experiments.report.stats, "
+        "experiments.report.summary, "
+        "experiments.report.markdown, experiments.sweep.folder.results\n"
         "print(sorted({'torch', 'tabpfn', 'retrofit', 'sklearn'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -152,8 +153,8 @@ def test_out_that_is_a_file_is_refused_before_anything_runs(
         raise AssertionError("something was computed")
 
     for name in (
-        "experiments.check.run_check",
-        "experiments.ablation.run_ablation",
+        "experiments.studies.check.check.run_check",
+        "experiments.studies.ablation.ablation.run_ablation",
         "retrofit.load_host",
     ):
         monkeypatch.setattr(name, refuse)
@@ -191,9 +192,9 @@ def test_audit_exits_1_where_the_closed_host_leaks(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], leak: str, status: int
 ) -> None:
     found = SimpleNamespace(tables=lambda: {"stages": None})
-    monkeypatch.setattr("experiments.audit.audit.audit", lambda *_, **__: found)
-    monkeypatch.setattr("experiments.audit.page.page", lambda *_, **__: "page")
-    monkeypatch.setattr("experiments.audit.leaks.closed_leak", lambda *_: leak)
+    monkeypatch.setattr("experiments.studies.audit.audit.audit", lambda *_, **__: found)
+    monkeypatch.setattr("experiments.studies.audit.page.page", lambda *_, **__: "page")
+    monkeypatch.setattr("experiments.studies.audit.leaks.closed_leak", lambda *_: leak)
     assert call(monkeypatch, "audit", "mini", "--variant", "closed") == status
     captured = capsys.readouterr()
     assert captured.out == "page\n"
@@ -385,7 +386,7 @@ def test_doctor_answers_where_torch_has_no_such_private_name(
 ) -> None:
     import torch
 
-    from experiments.diagnosis import diagnose
+    from experiments.machine.diagnosis import diagnose
 
     def gone() -> bool:
         raise AttributeError("no such operator")

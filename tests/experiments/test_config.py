@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.config import SweepConfig, builtin_configs, load_config
 from experiments.errors import ConfigError
+from experiments.sweep.config import SweepConfig, builtin_configs, load_config
 
 MINIMAL = "suite: mine\ndatasets: [diabetes]\nseeds: [1]\n"
 
@@ -110,7 +110,7 @@ def test_eps_reaches_the_patch_and_is_the_librarys_by_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import retrofit
-    from experiments.variants import load_subjects
+    from experiments.sweep.variants import load_subjects
     from retrofit.config import DEFAULT_EPS_DEN
 
     config = load_config(write(tmp_path, MINIMAL))

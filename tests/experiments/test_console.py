@@ -15,7 +15,7 @@ from fakes import toy_row
 from typer.main import get_command
 
 from experiments.cli import app
-from experiments.schema import COLUMNS, to_cells
+from experiments.sweep.schema import COLUMNS, to_cells
 
 ODD = "Größe $x|y =1+1 日本"
 

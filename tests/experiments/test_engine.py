@@ -20,14 +20,14 @@ from fakes import (
     toy_source,
 )
 
-from experiments.config import SweepConfig
 from experiments.data import registry
-from experiments.engine import Engine, crowding
 from experiments.errors import ConfigError, EngineError, MissingExtraError
-from experiments.results import read_cases
-from experiments.schema import TIMING_COLUMNS
-from experiments.sweep import Outcome, run_sweep
-from experiments.worker import CaseOutcome, require_equal, surroundings
+from experiments.sweep.config import SweepConfig
+from experiments.sweep.engines.engine import Engine, crowding
+from experiments.sweep.engines.worker import CaseOutcome, require_equal, surroundings
+from experiments.sweep.folder.results import read_cases
+from experiments.sweep.run import Outcome, run_sweep
+from experiments.sweep.schema import TIMING_COLUMNS
 
 KILLED, HANGS = 28, 35
 """Training rows of the tables whose fit ends, or never ends."""
@@ -187,7 +187,7 @@ def test_dask_that_is_not_there_is_named(
 def test_scheduler_that_does_not_answer_is_named(
     config: SweepConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("experiments.engine_dask._CONNECT_S", 0.5)
+    monkeypatch.setattr("experiments.sweep.engines.dask_cluster._CONNECT_S", 0.5)
     with pytest.raises(ConfigError, match=r"no dask scheduler answers at 'tcp://127\.0\.0\.1:9'"):
         sweep(harmless(config), tmp_path, Engine(dask="tcp://127.0.0.1:9"))
 

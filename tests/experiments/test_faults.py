@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from experiments.config import SweepConfig
 from experiments.errors import ResultsError
-from experiments.results import read_cases
-from experiments.schema import COLUMNS
-from experiments.sweep import run_sweep
+from experiments.sweep.config import SweepConfig
+from experiments.sweep.folder.results import read_cases
+from experiments.sweep.run import run_sweep
+from experiments.sweep.schema import COLUMNS
 
 DRIVER = Path(__file__).parent / "fault_driver.py"
 ROOT = Path(__file__).parent.parent.parent

@@ -11,8 +11,8 @@ import pytest
 import torch
 from tabpfn.architectures.shared.bar_distribution import FullSupportBarDistribution
 
-from experiments import metrics
-from experiments.predict import predict
+from experiments.sweep import metrics
+from experiments.sweep.predict import predict
 
 Y = np.array([1.0, 2.0, 3.0, 6.0])
 PREDICTED = np.array([2.0, 2.0, 1.0, 4.0])

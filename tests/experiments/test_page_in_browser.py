@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from test_report import ODD_NAMES, cases, write_folder
 
-from experiments.report import write_report
+from experiments.report.report import write_report
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium here")

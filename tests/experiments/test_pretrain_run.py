@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from experiments.errors import ConfigError, FolderInUseError, TrainingError
-from experiments.lock import folder_lock
 from experiments.pretrain.checkpoint import FILE_NAME, load_checkpoint
 from experiments.pretrain.config import PretrainConfig
 from experiments.pretrain.export import BORDERS, average_weights, export_host
@@ -22,6 +21,7 @@ from experiments.pretrain.model import batch_logits, build_loss, build_model, ta
 from experiments.pretrain.optimiser import Optimiser
 from experiments.pretrain.stream import training_batch
 from experiments.pretrain.trainer import train
+from experiments.sweep.folder.lock import folder_lock
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from experiments import device, provenance
 from experiments.errors import ConfigError
+from experiments.machine import device, provenance
 
 ROOT = Path(provenance.__file__).parent.parent
 
@@ -38,12 +38,12 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("name", "decides"),
     [
-        ("experiments/variants.py", True),
-        ("experiments/threads.py", True),
-        ("experiments/run_case.py", True),
+        ("experiments/sweep/variants.py", True),
+        ("experiments/machine/threads.py", True),
+        ("experiments/sweep/run_case.py", True),
         ("experiments/data/normalise.py", True),
         ("retrofit/ops/presence.py", True),
-        ("experiments/report.py", False),
+        ("experiments/report/report.py", False),
         ("experiments/cli/output.py", False),
     ],
 )

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from fakes import subjects
 
-from experiments.config import SweepConfig
 from experiments.errors import ConfigError
-from experiments.readme import BLOCK, NOT_MEASURED, fill
-from experiments.sweep import run_sweep
+from experiments.report.readme import BLOCK, NOT_MEASURED, fill
+from experiments.sweep.config import SweepConfig
+from experiments.sweep.run import run_sweep
 
 ROOT = Path(__file__).parent.parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -14,11 +14,11 @@ import pytest
 from fakes import report as patch_report
 from fakes import toy_row
 
-from experiments import latex, markdown, tables
-from experiments.csv_text import csv_text
 from experiments.errors import MissingExtraError, ResultsError
-from experiments.report import write_report
-from experiments.schema import COLUMNS, CaseRow, to_cells
+from experiments.io.csv_text import csv_text
+from experiments.report import latex, markdown, tables
+from experiments.report.report import write_report
+from experiments.sweep.schema import COLUMNS, CaseRow, to_cells
 
 ODD_NAMES = (
     "price_$usd_and_$eur",
@@ -279,7 +279,7 @@ def test_report_imports_neither_torch_nor_tabpfn(folder: Path) -> None:
     code = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from experiments.report import write_report\n"
+        "from experiments.report.report import write_report\n"
         f"write_report(Path({str(folder)!r}))\n"
         "print(sorted({'torch', 'tabpfn', 'retrofit', 'sklearn', 'openml'} & set(sys.modules)))"
     )
@@ -292,7 +292,7 @@ def test_escape_of_markdown_keeps_names_on_one_line() -> None:
 
 
 def test_an_unusual_eps_is_told(tmp_path: Path) -> None:
-    from experiments.summary import summarise_folder
+    from experiments.report.summary import summarise_folder
 
     rows = cases(("left", "right"), {"oa": 0.25})
     usual = {"suite": "toy", "host": "mini", "target_presence": 0.999}

@@ -12,9 +12,9 @@ from fakes import FakeModel, FakeRegressor
 
 import retrofit
 from experiments.errors import NonFinitePredictionError, UnsupportedTabPFNError
-from experiments.noise import other_kernels
-from experiments.predict import predict, score
-from experiments.shared_fit import strict_model, with_frozen_model, with_model
+from experiments.sweep.noise import other_kernels
+from experiments.sweep.predict import predict, score
+from experiments.sweep.shared_fit import strict_model, with_frozen_model, with_model
 
 SETTINGS = {
     "n_estimators": 4,

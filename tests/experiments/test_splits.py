@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.splits import draw_split
+from experiments.data.splits import draw_split
 
 
 def test_split_is_the_published_one() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments import stats
+from experiments.report import stats
 
 
 def cases(*rows: tuple[str, int, str, float], status: str = "ok") -> pd.DataFrame:
@@ -180,7 +180,7 @@ def test_geometric_mean_ratio_weighs_data_sets_equally() -> None:
 
 
 def test_other_scores_are_paired_and_left_out_where_one_is_missing() -> None:
-    from experiments.scores import score_changes
+    from experiments.report.scores import score_changes
 
     rows = cases(("a", 1, "stock", 2.0), ("a", 1, "oa", 2.0), ("b", 1, "stock", 9.0))
     rows = rows.assign(mae=[1.0, 1.1, 5.0], r2=[0.8, 0.7, -3.0], nll=[2.0, 2.5, 9.0])
@@ -194,7 +194,7 @@ def test_other_scores_are_paired_and_left_out_where_one_is_missing() -> None:
 
 
 def test_undefined_scores_stay_undefined() -> None:
-    from experiments.scores import score_changes
+    from experiments.report.scores import score_changes
 
     rows = cases(("a", 1, "stock", 2.0), ("a", 1, "oa", 2.0))
     rows = rows.assign(mae=1.0, r2=np.nan, nll=np.nan)
@@ -205,7 +205,7 @@ def test_undefined_scores_stay_undefined() -> None:
 
 
 def test_limits_claim_no_closure_but_for_closed() -> None:
-    from experiments.markdown import limits
+    from experiments.report.markdown import limits
 
     assert "no closure of the whole host, and" in limits(["oa", "full@0.9"])
     assert "no closure of the whole host but for `closed`, and" in limits(["oa", "closed@0.9"])

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from experiments import schema
-from experiments.atomic import write_atomic
 from experiments.errors import FolderInUseError, ResultsError
-from experiments.keys import ResultKey
-from experiments.lock import folder_lock
-from experiments.own_files import FIGURES, REPORT_FILES, TABLES, clear_folder
-from experiments.results import read_cases
-from experiments.store import ResultStore, prepare_folder
+from experiments.io.atomic import write_atomic
+from experiments.io.own_files import FIGURES, REPORT_FILES, TABLES, clear_folder
+from experiments.sweep import schema
+from experiments.sweep.folder.keys import ResultKey
+from experiments.sweep.folder.lock import folder_lock
+from experiments.sweep.folder.results import read_cases
+from experiments.sweep.folder.store import ResultStore, prepare_folder
 
 KEY = ResultKey(
     dataset="toy",
@@ -205,7 +205,7 @@ def test_folder_that_cannot_be_written_is_refused_before_anything_runs(tmp_path:
 
 
 def test_nearly_full_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("experiments.store.MIN_FREE_BYTES", 2**62)
+    monkeypatch.setattr("experiments.sweep.folder.store.MIN_FREE_BYTES", 2**62)
     with pytest.raises(ResultsError, match="MiB are free"):
         prepare_folder(tmp_path)
 

@@ -12,7 +12,6 @@ import pytest
 from fakes import FakeHost, FakeModel, subjects, toy_source
 from sweeping import rows, sweep, untimed
 
-from experiments.config import SweepConfig
 from experiments.data import registry
 from experiments.errors import (
     ConfigError,
@@ -21,9 +20,10 @@ from experiments.errors import (
     InterruptedWriteError,
     ResultsError,
 )
-from experiments.results import read_cases
-from experiments.schema import CaseRow
-from experiments.sweep import Progress, run_sweep
+from experiments.sweep.config import SweepConfig
+from experiments.sweep.folder.results import read_cases
+from experiments.sweep.run import Progress, run_sweep
+from experiments.sweep.schema import CaseRow
 
 NAN = float("nan")
 
@@ -260,7 +260,7 @@ def test_limit_takes_the_first_cases(toy_config: SweepConfig, tmp_path: Path) ->
 def test_write_error_in_mid_sweep_keeps_what_is_done(
     toy_config: SweepConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from experiments import store
+    from experiments.sweep.folder import store
 
     written: list[Path] = []
 

@@ -12,7 +12,7 @@ import torch
 from fakes import FakeHost, FakeModel, count_none, subjects, toy_frame
 from sweeping import one_table, rows, sweep
 
-from experiments.config import SweepConfig
+from experiments.sweep.config import SweepConfig
 
 NAN = float("nan")
 

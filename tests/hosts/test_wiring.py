@@ -68,7 +68,7 @@ def with_config(host: Host, config: dict[str, object]) -> Host:
         return host
     from dataclasses import replace
 
-    from retrofit.clone import alias
+    from retrofit.hosts.clone import alias
 
     model = alias(host.model)
     for name, value in config.items():

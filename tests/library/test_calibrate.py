@@ -112,7 +112,7 @@ def test_share_of_eps_does_not_depend_on_the_parts_it_is_measured_in(
 ) -> None:
     whole = retrofit.patch(mini_host, "oa", tau=1.0, eps_den=1e-3).report
     # The attribute of the package is the function of the same name.
-    monkeypatch.setattr(sys.modules["retrofit.calibrate"], "_SCORES", 500)
+    monkeypatch.setattr(sys.modules["retrofit.patching.calibrate"], "_SCORES", 500)
     parts = retrofit.patch(mini_host, "oa", tau=1.0, eps_den=1e-3).report
     shares = [(a.eps_share, b.eps_share) for a, b in zip(whole.sites, parts.sites, strict=True)]
     # Products of fewer rows round differently.

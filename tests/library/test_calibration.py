@@ -128,7 +128,7 @@ def test_another_host_and_other_streams_are_refused(
 
 def digested(content: dict[str, object]) -> str:
     """As a file of this format whose digest is right, whatever else is wrong with it."""
-    from retrofit.digest import json_sha256
+    from retrofit.files.digest import json_sha256
 
     content = {key: value for key, value in content.items() if key != "content_sha256"}
     return json.dumps({**content, "content_sha256": json_sha256(content)})
@@ -206,7 +206,7 @@ def test_unfit_hosts_and_targets_are_refused_before_anything_is_measured(
         raise AssertionError("something was measured")
 
     # The package's attribute of that name is the function.
-    monkeypatch.setattr(sys.modules["retrofit.calibrate"], "survey", refuse)
+    monkeypatch.setattr(sys.modules["retrofit.patching.calibrate"], "survey", refuse)
     with pytest.raises(AssertionError, match="measured"):
         retrofit.calibrate(tiny_host, "full")
     with pytest.raises(errors.AlreadyPatchedError):
@@ -235,7 +235,7 @@ def test_a_full_disk_is_named_and_leaves_the_old_file(
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("retrofit.atomic.os.fsync", full)
+    monkeypatch.setattr("retrofit.files.atomic.os.fsync", full)
     with pytest.raises(
         errors.CalibrationError, match=r"tau\.json cannot be written \(No space left"
     ):

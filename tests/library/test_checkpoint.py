@@ -18,8 +18,8 @@ from tabpfn.model_loading import save_tabpfn_model
 
 import retrofit
 from retrofit import CalibrationTable, Host, Patched, errors
-from retrofit.checkpoint import CONTENT_DIGEST, write_patched
-from retrofit.clone import tensors
+from retrofit.files.checkpoint import CONTENT_DIGEST, write_patched
+from retrofit.hosts.clone import tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable

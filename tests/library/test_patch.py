@@ -17,7 +17,7 @@ from torch import nn
 
 import retrofit
 from retrofit import CalibrationTable, Host, errors
-from retrofit.clone import alias, tensors
+from retrofit.hosts.clone import alias, tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -261,7 +261,7 @@ def test_an_unknown_variant_names_the_known_ones(host: Host) -> None:
 
 
 def test_an_unknown_upstream_method_is_named(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
-    from retrofit.hosts import v3_fingerprints
+    from retrofit.hosts.v3 import fingerprints as v3_fingerprints
 
     method = "tabpfn.architectures.tabpfn_v3:TransformerBlock.forward_cross"
     monkeypatch.setitem(v3_fingerprints.KNOWN, method, frozenset({"0" * 16}))

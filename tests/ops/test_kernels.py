@@ -24,7 +24,7 @@ from retrofit.ops import (
     oattention,
     record_kernels,
 )
-from retrofit.ops.dispatch import DIRECT_MAX_SOURCES
+from retrofit.ops.attention.dispatch import DIRECT_MAX_SOURCES
 
 LONG = Shape(2, 4, 2, 9, 60, 16)
 SHORT = Shape(2, 4, 2, 9, 6, 16)
@@ -220,7 +220,7 @@ def test_values_may_have_another_width(kernel):
 def test_receivers_in_parts_are_receivers_at_once(kernel, mask, monkeypatch):
     x = sample(dtype=torch.float64, mask=mask)
     want = x.run(kernel)
-    monkeypatch.setattr("retrofit.ops.kernels.MAX_SCORES", 2 * 4 * 60 * 2)
+    monkeypatch.setattr("retrofit.ops.attention.kernels.MAX_SCORES", 2 * 4 * 60 * 2)
     with Ops() as ops:
         got = x.run(kernel)
     assert "aten::cat" in ops.names

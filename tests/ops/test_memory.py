@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from experiments.attention_memory import measure_memory
+from experiments.studies.check.attention_memory import measure_memory
 
 
 @pytest.mark.slow

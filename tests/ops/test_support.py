@@ -15,9 +15,10 @@ from retrofit.contracts.samples import (
     everyone_present,
     with_null_sources,
 )
-from retrofit.ops import OAttention, OAttentionConfig, record_kernels, support
-from retrofit.ops.dispatch import DIRECT_MAX_SOURCES
-from retrofit.ops.support import any_absent, present_first
+from retrofit.ops import OAttention, OAttentionConfig, record_kernels
+from retrofit.ops.attention import support
+from retrofit.ops.attention.dispatch import DIRECT_MAX_SOURCES
+from retrofit.ops.attention.support import any_absent, present_first
 
 SHORT = Shape(2, 4, 2, 7, 13, 16)
 

@@ -1,0 +1,165 @@
+"""One self-contained HTML page: it sorts and filters, needs no network, and follows dark mode.
+
+Imports neither torch nor tabpfn.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from experiments.io.text import visible
+from experiments.report import markdown, presence_sweep
+from experiments.report.plot_style import COLOURS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from experiments.report.plot_style import Picture
+    from experiments.report.stats import VariantSummary
+    from experiments.report.summary import Summary
+
+_HALF_BAR = 50.0
+_MOST_CARDS = 4
+"""Of more variants the table says it in less space."""
+
+
+def html_page(summary: Summary, pictures: Sequence[Picture]) -> str:
+    """The whole of ``report.html``."""
+    from jinja2 import BaseLoader, Environment
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=BaseLoader(), autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=_clean
+    )
+    run = summary.run
+    config = run.get("config", {})
+    built_in = run.get("host", {}).get("built_in")
+    remarks = [line.replace("`", "") for line in markdown.remarks(summary)]
+    return environment.from_string(_asset("page.html")).render(
+        title=f"{config.get('suite', 'Results')} on host {config.get('host', 'unknown')}",
+        notice=markdown.MINI_NOTICE.replace("`", "") if built_in else "",
+        unfinished="some cases have no row yet." if run.get("status") == "running" else "",
+        css=Markup(_asset("page.css").strip()),
+        script=Markup(_asset("page.js").strip()),
+        cards=[_card(item) for item in summary.variants if len(summary.variants) <= _MOST_CARDS],
+        pictures=[
+            {"title": picture.title, "svg": Markup(_inline(picture.svg))} for picture in pictures
+        ],
+        remarks=[line for line in remarks if not built_in or "not Prior Labs'" not in line],
+        tables=list(_tables(summary)),
+        variants=[item.variant for item in summary.variants],
+        cases=list(_cases(summary)),
+        failures=summary.failures,
+        facts=list(_facts(run)),
+    )
+
+
+def _asset(name: str) -> str:
+    path = resources.files("experiments.report") / "template" / name
+    return path.read_text(encoding="utf-8")
+
+
+def _clean(value: Any) -> Any:
+    """Text without what HTML cannot hold; numbers and markup as they are."""
+    return visible(value) if type(value) is str else value
+
+
+def _inline(svg: str) -> str:
+    """The figure for a page: no XML header, and colours that follow the page's scheme."""
+    start = svg.index("<svg")
+    names = {code: name for name, code in COLOURS.items()}
+    pattern = re.compile("|".join(names))
+    return pattern.sub(lambda code: f"var(--{names[code.group()]})", svg[start:])
+
+
+def _card(item: VariantSummary) -> dict[str, Any]:
+    percent = markdown.percent
+    return {
+        "name": f"{item.variant}: mean RMSE change",
+        "mean": percent(item.mean_pct),
+        "facts": [
+            ("95 % interval", markdown.interval(item.ci_low_pct, item.ci_high_pct)),
+            ("wins / ties / losses", f"{item.wins} / {item.ties} / {item.losses}"),
+            ("largest change", percent(item.largest_pct, signed=False)),
+            ("complete pairs", f"{item.cases} of {item.cases + item.left_out}"),
+        ],
+    }
+
+
+def _tables(summary: Summary) -> Iterator[dict[str, Any]]:
+    yield _table("RMSE change against stock", markdown.change_rows(summary.variants))
+    yield _table("Tests over data sets", markdown.test_rows(summary.variants))
+    points = presence_sweep.presence_points(summary)
+    if points:
+        yield _table("Target presence", markdown.presence_rows(points))
+    if summary.scores:
+        yield _table("Other scores", markdown.score_rows(summary.scores))
+    if summary.baselines:
+        title = "RMSE of the stock host / RMSE of a baseline"
+        yield _table(title, markdown.baseline_rows(summary.baselines))
+
+
+def _table(title: str, content: tuple[markdown.Cells, markdown.Rows]) -> dict[str, Any]:
+    return {"title": title, "header": content[0], "rows": content[1]}
+
+
+def _cases(summary: Summary) -> Iterator[dict[str, Any]]:
+    noise = max((floor.largest_pct for floor in summary.noise), default=0.0)
+    longest = summary.pairs["delta_pct"].abs().max() if len(summary.pairs) else math.nan
+    for row in summary.pairs.to_dict("records"):
+        change = float(row["delta_pct"])
+        usable = not row["note"] and not math.isnan(change)
+        state = "left out"
+        if usable:
+            state = "tie" if abs(change) <= noise else ("win" if change < 0 else "loss")
+        tone = state if state in ("win", "loss") else ""
+        yield {
+            "dataset": row["dataset"],
+            "seed": row["seed"],
+            "variant": row["variant"],
+            "state": state,
+            "note": row["note"],
+            "tone": tone,
+            "width": f"{_HALF_BAR * abs(change) / longest:.1f}" if tone else "0",
+            "change": _number(change),
+            "change_text": markdown.percent(change),
+            "stock": _number(row["rmse_stock"]),
+            "stock_text": markdown.number(row["rmse_stock"], "{:.6g}"),
+            "rmse": _number(row["rmse_variant"]),
+            "rmse_text": markdown.number(row["rmse_variant"], "{:.6g}"),
+        }
+
+
+def _number(value: float) -> str:
+    """A number for the script to compare; empty for NaN."""
+    return "" if math.isnan(value) else repr(float(value))
+
+
+def _facts(run: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What ran, as pairs of name and text; nothing where there is no ``run.json``."""
+    if not run:
+        yield "run record", "none: this folder has no run.json"
+        return
+    yield "command", " ".join(run.get("command", []))
+    code = run.get("code", {})
+    if code.get("commit"):
+        edited = " with uncommitted edits" if code.get("dirty") else ""
+        yield "code", f"commit {code['commit']}{edited}"
+    yield "host", f"{run['host']['name']}, sha256 {run['host']['sha256']}"
+    yield "versions", ", ".join(f"{name} {text}" for name, text in run["versions"].items())
+    machine = run.get("machine", {})
+    yield (
+        "machine",
+        f"{machine.get('system')}, {machine.get('processor')}, Python {machine.get('python')}",
+    )
+    yield "arithmetic", f"{run.get('dtype')} on {run.get('device')}"
+    yield "threads of torch", str(machine.get("torch_threads"))
+    times = run.get("times", {})
+    yield "time", f"{times.get('started')} to {times.get('finished', 'not finished')}"
+    for name, table in run.get("tables", {}).items():
+        size = f"{table['rows']} rows, {table['columns']} columns"
+        text = f"{size}; {table['source']}; licence: {table['licence']}"
+        yield f"data set {name}", text

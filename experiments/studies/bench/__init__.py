@@ -1,0 +1,3 @@
+"""What a patched host costs beside stock."""
+
+from __future__ import annotations

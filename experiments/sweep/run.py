@@ -1,0 +1,241 @@
+"""A whole sweep into one folder: plan, skip what is finished, run the rest, write the tables."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from experiments.errors import InterruptedWriteError, ResultsError
+from experiments.io.own_files import clear_folder
+from experiments.machine import provenance
+from experiments.machine.device import device_model, resolve_device
+from experiments.machine.threads import pinned_threads
+from experiments.report import tables
+from experiments.report.scores import write_coverage
+from experiments.sweep import run_record
+from experiments.sweep.baselines import BASELINE_SETTINGS, BASELINES
+from experiments.sweep.cases import Case, PlannedCase, enumerate_cases, plan_cases
+from experiments.sweep.engines.engine import Engine, run_jobs
+from experiments.sweep.engines.worker import Job, Setup
+from experiments.sweep.folder.keys import ResultKey
+from experiments.sweep.folder.lock import folder_lock
+from experiments.sweep.folder.store import ResultStore, prepare_folder
+from experiments.sweep.noise import noise_names
+from experiments.sweep.variant_name import is_noise
+from experiments.sweep.variants import load_subjects, variant_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+    from pathlib import Path
+
+    from experiments.sweep.config import SweepConfig
+    from experiments.sweep.schema import CaseRow
+    from experiments.sweep.variants import Subjects
+
+DTYPE = "float32"
+"""The one dtype of every comparison (plan, section 4): "auto" is bfloat16 on some processors."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a sweep stands after one more result."""
+
+    done: int
+    total: int
+    row: CaseRow
+    """The row that was just finished."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a finished sweep amounts to."""
+
+    folder: Path
+    computed: int
+    reused: int
+    failed: int
+    skipped: int
+    missing: tuple[tuple[str, str], ...] = ()
+    """Data sets that could not be had, with the reason; the next run tries them again."""
+
+
+def row_names(config: SweepConfig) -> tuple[str, ...]:
+    """Rows of every case that this configuration asks for, in the order in which they run."""
+    baselines = tuple(BASELINES) if config.baselines else ()
+    return (*baselines, *config.variants, *noise_names(config))
+
+
+def run_sweep(
+    config: SweepConfig,
+    folder: Path,
+    *,
+    fresh: bool = False,
+    command: Sequence[str] = (),
+    load: Callable[[SweepConfig], Subjects] = load_subjects,
+    engine: Engine = Engine(),  # noqa: B008  (frozen)
+    report: Callable[[Progress], None] | None = None,
+) -> Outcome:
+    """Run, or finish, the sweep ``config`` in ``folder`` and write its tables.
+
+    A result is on disk before the next one starts, so a sweep that is stopped anywhere goes on
+    where it was; worker processes hand their rows back case by case. This process alone writes.
+    Failed rows are tried again.
+
+    Raises:
+        ConfigError: there is no such device here; nothing has been touched then.
+        ResultsError: the folder cannot be written, is in use, or belongs to another run.
+        DataError: a name is unknown, or no table can be had; nothing has been computed then.
+        retrofit.errors.RetrofitError: the host cannot be loaded or patched; likewise.
+        EngineError: no worker can be had, or one of them would give other numbers.
+        InterruptedWriteError: a result could not be written; those before it are safe.
+    """
+    import torch
+
+    config = config.model_copy(update={"device": resolve_device(config.device)})
+    prepare_folder(folder)
+    threads = config.threads or torch.get_num_threads()
+    with folder_lock(folder), pinned_threads(threads):
+        started = provenance.now()
+        missing: dict[str, str] = {}
+        planned = plan_cases(config, missing)
+        subjects = load(config)
+        if fresh:
+            clear_folder(folder)
+        versions = tuple(provenance.versions(provenance.KEY_PACKAGES).items())
+        keys = _Keys(config, subjects.host.sha256, versions)
+        cases, noise = _open_stores(folder, planned, keys, missing)
+        jobs = _remaining(config, planned, keys, cases, noise)
+        total = sum(len(job.wanted) for job in jobs)
+        record = run_record.begin(config, planned, subjects, command, started, engine)
+        record["missing"] = missing
+        with _disk_errors(folder):
+            run_record.write(folder, record)
+        setup = Setup(_token(), config, threads, load, engine.case_timeout_s)
+        for done, (job, result) in enumerate(run_jobs(engine, setup, subjects, jobs), start=1):
+            store = noise if is_noise(result.row.variant) else cases
+            with _disk_errors(folder):
+                store.add(keys(job.planned, result.row.variant), result.row, result.details)
+            if report is not None:
+                report(Progress(done, total, result.row))
+        finished = cases.records()
+        with _disk_errors(folder):
+            for store in (cases, noise):
+                store.write_table()
+            write_coverage(folder, finished)
+            tables.write_tables(folder, margin_pct=config.equivalence_margin_pct)
+            run_record.write(folder, run_record.end(record, finished))
+        statuses = [item.row.status for item in finished]
+        return Outcome(
+            folder,
+            computed=total,
+            reused=len(planned) * len(row_names(config)) - total,
+            failed=statuses.count("failed"),
+            skipped=statuses.count("skipped"),
+            missing=tuple(missing.items()),
+        )
+
+
+@dataclass(frozen=True)
+class _Keys:
+    """Builds the key of each row."""
+
+    config: SweepConfig
+    host_sha256: str
+    versions: tuple[tuple[str, str], ...]
+
+    def __call__(self, planned: PlannedCase, name: str) -> ResultKey:
+        return self.of_case(planned.case, name, planned.table.sha256, planned.split.sha256)
+
+    def of_case(
+        self, case: Case, name: str, data_sha256: str = "", split_sha256: str = ""
+    ) -> ResultKey:
+        """The key of a row; the hashes of a table that cannot be had are unknown."""
+        import torch
+
+        config = self.config
+        hosted = name not in BASELINES
+        known = BASELINE_SETTINGS.get(name)
+        return ResultKey(
+            dataset=case.dataset,
+            data_sha256=data_sha256,
+            split_sha256=split_sha256,
+            seed=case.seed,
+            variant=name,
+            settings=variant_settings(config, name) if known is None else known,
+            host_sha256=self.host_sha256 if hosted else "",
+            n_estimators=config.n_estimators if hosted else 0,
+            dtype=DTYPE if hosted else "float64",
+            device=device_model(config.device) if hosted else "cpu",
+            threads=torch.get_num_threads(),
+            cpu=torch.backends.cpu.get_cpu_capability(),
+            versions=self.versions,
+            code_sha256=provenance.code_sha256(),
+        )
+
+
+def _open_stores(
+    folder: Path, planned: Sequence[PlannedCase], keys: _Keys, missing: Collection[str]
+) -> tuple[ResultStore, ResultStore]:
+    """Open both stores.
+
+    Baselines and noise rows of an earlier run are welcome if not asked for, and so are rows of a
+    data set that is ``missing`` at the moment.
+    """
+    all_noise = noise_names(keys.config.model_copy(update={"noise_floor": True}))
+    all_cases = (*keys.config.variants, *BASELINES)
+    away = [case for case in enumerate_cases(keys.config) if case.dataset in missing]
+    cases, noise = (
+        ResultStore(
+            folder,
+            [keys(case, name) for case in planned for name in names],
+            kind=kind,
+            away=[keys.of_case(case, name) for case in away for name in names],
+        )
+        for kind, names in (("cases", all_cases), ("noise", all_noise))
+    )
+    for record in (*cases.records(), *noise.records()):
+        if record.row.suite != keys.config.suite:
+            raise ResultsError(
+                f"{folder} belongs to another run: it holds results of suite '{record.row.suite}', "
+                f"not '{keys.config.suite}'; choose another --out, or pass --fresh to start this "
+                "folder anew"
+            )
+    return cases, noise
+
+
+def _remaining(
+    config: SweepConfig,
+    planned: Sequence[PlannedCase],
+    keys: _Keys,
+    cases: ResultStore,
+    noise: ResultStore,
+) -> list[Job]:
+    jobs = []
+    for case in planned:
+        wanted = tuple(
+            name
+            for name in row_names(config)
+            if not (noise if is_noise(name) else cases).finished(keys(case, name))
+        )
+        if wanted:
+            jobs.append(Job(case, wanted))
+    return jobs
+
+
+def _token() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}-{time.time_ns()}"
+
+
+@contextmanager
+def _disk_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InterruptedWriteError(
+            f"{folder}: writing failed ({error.strerror or error}); the results before it are "
+            "safe: make room and run the same command again to go on"
+        ) from error

@@ -1,0 +1,248 @@
+"""One case from table to scores: preprocessing fitted once, every variant put under it.
+
+``run_case`` is a generator, so that each finished row is on disk before the next one starts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import traceback
+from dataclasses import dataclass, field
+from functools import partial
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from experiments.errors import CaseError
+from experiments.machine.provenance import peak_rss_mb
+from experiments.sweep.baselines import BASELINES, run_baseline
+from experiments.sweep.cases import MAX_TARGET
+from experiments.sweep.noise import REPEAT, RERUNS
+from experiments.sweep.predict import Prediction, predict, score
+from experiments.sweep.schema import CaseRow
+from experiments.sweep.shared_fit import strict_model, with_frozen_model, with_model
+from experiments.sweep.variant_name import is_noise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pandas as pd
+    from tabpfn import TabPFNRegressor
+    from torch import nn
+
+    from experiments.sweep.cases import PlannedCase
+    from experiments.sweep.config import SweepConfig
+    from experiments.sweep.variants import Subjects
+
+Details = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A finished row, and what is kept beside it to explain it."""
+
+    row: CaseRow
+    details: Details = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Train and test part of one case."""
+
+    X_train: pd.DataFrame
+    y_train: np.ndarray
+    X_test: pd.DataFrame
+    y_test: np.ndarray
+
+
+def run_case(
+    config: SweepConfig, planned: PlannedCase, subjects: Subjects, wanted: tuple[str, ...]
+) -> Iterator[Result]:
+    """Yield one result per wanted name: a variant, a noise condition, or a baseline.
+
+    Stock predicts once before any clock runs and the variants' order is rotated by the seed, so
+    that none of them pays for another's warm-up. An error fails its own row alone; an error of the
+    shared fit fails the rows of all variants.
+    """
+    rows = {name: _blank_row(config, planned, subjects, name) for name in wanted}
+    if planned.skip:
+        for row in rows.values():
+            yield Result(dataclasses.replace(row, status="skipped", error=planned.skip))
+        return
+    parts = _parts(planned)
+    for name in wanted:
+        if name in BASELINES:
+            yield _guard(rows.pop(name), partial(_baseline, name, planned, parts))
+    if not rows:
+        return
+
+    try:
+        fitted, fit_s = _fit(config, planned, parts, subjects)
+    except Exception as error:  # recorded in the rows; the other cases go on
+        for row in rows.values():
+            yield _failed(row, error)
+        return
+    models = {patched.name: patched.model for patched in subjects.patched}
+    # A failing warm-up fails again, and is recorded, in stock's own row.
+    warm = _attempt(partial(predict, fitted, parts.X_test, parts.y_test))
+    for name in _rotated(list(rows), planned.case.seed):
+        row = dataclasses.replace(rows[name], fit_s=fit_s)
+        if name == REPEAT:
+            work = partial(_scored, [warm], parts)
+        elif name in RERUNS:
+            work = partial(_rerun, name, fitted, parts)
+        elif name in models:
+            work = partial(_patched, config.timing_repeats, fitted, models[name], parts, subjects)
+        else:
+            work = partial(_timed, config.timing_repeats, fitted, parts)
+        yield _guard(row, work, remark=planned.remark)
+
+
+def failed_case(
+    config: SweepConfig,
+    planned: PlannedCase,
+    subjects: Subjects,
+    wanted: tuple[str, ...],
+    error: Exception,
+) -> list[Result]:
+    """Rows of a case that ended without any, because its process did."""
+    return [_failed(_blank_row(config, planned, subjects, name), error) for name in wanted]
+
+
+def _blank_row(config: SweepConfig, planned: PlannedCase, subjects: Subjects, name: str) -> CaseRow:
+    """Everything of a row that is known before anything is computed."""
+    hosted = name not in BASELINES
+    return CaseRow(
+        suite=config.suite,
+        dataset=planned.case.dataset,
+        source=planned.table.source,
+        data_sha256=planned.table.sha256,
+        seed=planned.case.seed,
+        variant=name,
+        host=config.host if hosted else "",
+        host_sha256=subjects.host.sha256 if hosted else "",
+        n_train=len(planned.split.train),
+        n_test=len(planned.split.test),
+        n_features=planned.table.X.shape[1],
+    )
+
+
+def _parts(planned: PlannedCase) -> Parts:
+    table, split = planned.table, planned.split
+    return Parts(
+        table.X.iloc[split.train],
+        table.y[split.train],
+        table.X.iloc[split.test],
+        table.y[split.test],
+    )
+
+
+def _fit(
+    config: SweepConfig, planned: PlannedCase, parts: Parts, subjects: Subjects
+) -> tuple[TabPFNRegressor, float]:
+    """Fit the preprocessing on a regressor of the stock host, whose NaN guard is taken off."""
+    import torch
+
+    largest = float(np.abs(parts.y_train).max())
+    if largest > MAX_TARGET:
+        raise CaseError(
+            f"target range: '{planned.table.target}' reaches {largest:.3g}, beyond {MAX_TARGET:.0e}"
+            " that float32 arithmetic on the target can carry; rescale it"
+        )
+    regressor = subjects.host.regressor(
+        n_estimators=config.n_estimators,
+        random_state=planned.case.seed,
+        device=config.device,
+        inference_precision=torch.float32,
+        fit_mode="fit_preprocessors",
+        ignore_pretraining_limits=True,
+    )
+    start = time.perf_counter()
+    regressor.fit(parts.X_train, parts.y_train)
+    seconds = time.perf_counter() - start
+    if not regressor.is_constant_target_:
+        strict_model(regressor)
+    return regressor, seconds
+
+
+def _rotated(names: list[str], seed: int) -> list[str]:
+    """Variants in an order that differs between seeds, then the noise conditions."""
+    variants = [name for name in names if not is_noise(name)]
+    turn = seed % max(len(variants), 1)
+    return variants[turn:] + variants[:turn] + [name for name in names if is_noise(name)]
+
+
+def _timed(
+    repeats: int, regressor: TabPFNRegressor, parts: Parts
+) -> tuple[dict[str, Any], Details]:
+    predictions = [predict(regressor, parts.X_test, parts.y_test) for _ in range(repeats)]
+    return _scored(predictions, parts)
+
+
+def _patched(
+    repeats: int, fitted: TabPFNRegressor, model: nn.Module, parts: Parts, subjects: Subjects
+) -> tuple[dict[str, Any], Details]:
+    """As ``_timed``, with proof that the patch ran: stock's attention would leave no record."""
+    # Moves the model to its device, which may be full.
+    regressor = with_model(fitted, model)
+    with subjects.record_kernels() as kernels:
+        fields, details = _timed(repeats, regressor, parts)
+    if not kernels and not regressor.is_constant_target_:
+        raise CaseError("no O-attention ran during the prediction: the patched model was not used")
+    return fields, {**details, "kernels": dict(kernels)}
+
+
+def _rerun(name: str, fitted: TabPFNRegressor, parts: Parts) -> tuple[dict[str, Any], Details]:
+    with RERUNS[name]():
+        frozen = with_frozen_model(fitted)
+        return _scored([predict(frozen, parts.X_test, parts.y_test)], parts)
+
+
+def _scored(
+    predictions: Sequence[Prediction | Exception], parts: Parts
+) -> tuple[dict[str, Any], Details]:
+    """Scores of the first prediction as fields of a row; times of all of them."""
+    first = predictions[0]
+    if isinstance(first, Exception):
+        raise first
+    scores = dataclasses.asdict(score(first, parts.y_test))
+    seconds = [p.seconds for p in predictions if isinstance(p, Prediction)]
+    details = {"coverage80": scores.pop("coverage80"), "predict_seconds": seconds}
+    collapsed = scores.pop("collapsed")
+    remark = "all predicted means are equal" if collapsed else ""
+    return {**scores, "predict_s": median(seconds), "error": remark}, details
+
+
+def _baseline(name: str, planned: PlannedCase, parts: Parts) -> tuple[dict[str, Any], Details]:
+    outcome = run_baseline(name, planned.case.seed, parts.X_train, parts.y_train, parts.X_test)
+    scores = dataclasses.asdict(score(outcome.prediction, parts.y_test))
+    scores = {key: scores[key] for key in ("rmse", "mae", "r2")}
+    return {**scores, "fit_s": outcome.fit_s, "predict_s": outcome.prediction.seconds}, {}
+
+
+def _guard(
+    row: CaseRow, work: Callable[[], tuple[dict[str, Any], Details]], remark: str = ""
+) -> Result:
+    try:
+        fields, details = work()
+    except Exception as error:  # recorded in the row; the others go on
+        return _failed(row, error)
+    if remark:
+        fields |= {"status": "constant", "error": remark}
+    return Result(dataclasses.replace(row, **fields, peak_rss_mb=peak_rss_mb()), details)
+
+
+def _failed(row: CaseRow, error: Exception) -> Result:
+    line = f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
+    trace = "".join(traceback.format_exception(error))
+    failed = dataclasses.replace(row, status="failed", error=line, peak_rss_mb=peak_rss_mb())
+    return Result(failed, {"traceback": trace})
+
+
+def _attempt(work: Callable[[], Prediction]) -> Prediction | Exception:
+    try:
+        return work()
+    except Exception as error:
+        return error

@@ -1,0 +1,316 @@
+"""The closed TabPFN v3: a declared NULL row or column is inert from raw table to prediction.
+
+What is declared travels with the values, through every slice, chunk and compiled region of the
+stock forward: the features become (R, B, 2C), values then one 0/1 flag per cell; the targets
+become (N, B, 2); the feature groups get the flag as one more channel. Without a declaration
+nothing is packed, and the code that runs is that of variant `full`.
+
+Shapes: R rows, B batch, C columns, N train rows, M test rows, G grouped features, E width of a
+cell, W width of a row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from retrofit.closed.insertion import active_insertion
+from retrofit.errors import PresenceError, UnsupportedModeError
+from retrofit.hosts.declare import Presence, declared, declaring
+from retrofit.hosts.gates import scale
+from retrofit.hosts.v3.closed_cache import ClosedV3Cache
+from retrofit.hosts.v3.statistics import OStandardizedTabPFNV3
+
+if TYPE_CHECKING:
+    from tabpfn.architectures.interface import PerformanceOptions
+    from tabpfn.architectures.tabpfn_v3 import TabPFNV3Cache
+
+
+class OClosedTabPFNV3(OStandardizedTabPFNV3):
+    """A TabPFN v3 that obeys the presence declared around a call (``retrofit.declaring``)."""
+
+    def forward(
+        self,
+        x: Tensor | dict[str, Tensor],
+        y: Tensor | dict[str, Tensor] | None,
+        *,
+        only_return_standard_out: bool = True,
+        categorical_inds: list[list[int]] | None = None,
+        performance_options: PerformanceOptions | None = None,
+        task_type: str | None = None,
+        kv_cache: TabPFNV3Cache | None = None,
+        return_kv_cache: bool = False,
+        x_is_test_only: bool = False,
+    ) -> Any:
+        """As ``OTabPFNV3.forward``; logits of NULL test rows are NaN, and of these alone.
+
+        The full output (``only_return_standard_out=False``) of a call with a declaration flags
+        them too: ``test_present`` (M, B). A cache built with NULL rows or columns remembers them.
+
+        Raises:
+            PresenceError: the declaration does not fit the call, or contradicts the cache.
+            UnsupportedModeError: presence is forced to 1, so nothing can be NULL; or gradient
+                checkpointing was asked for.
+            NonFiniteOutputError: a logit of a present row is NaN or infinite.
+        """
+        options: dict[str, Any] = {
+            "only_return_standard_out": only_return_standard_out,
+            "categorical_inds": categorical_inds,
+            "performance_options": performance_options,
+            "task_type": task_type,
+            "kv_cache": kv_cache,
+            "return_kv_cache": return_kv_cache,
+            "x_is_test_only": x_is_test_only,
+        }
+        insertion = active_insertion()
+        if insertion is not None:
+            return insertion.run(self.forward, self.train_statistics, x, y, options)
+        built = kv_cache if kv_cache is not None and not kv_cache.is_empty() else None
+        remembered = isinstance(built, ClosedV3Cache) and built.columns is not None
+        presence = declared() or (Presence() if remembered else None)
+        if presence is None:
+            result = super().forward(x, y, **options)
+            if not return_kv_cache:
+                return result
+            return result[0], ClosedV3Cache.of(result[1])
+        if self.retrofit_config.presence == "one":
+            msg = "presence is forced to 1 in this host, so no row or column can be NULL"
+            raise UnsupportedModeError(msg)
+        if performance_options is not None and performance_options.force_recompute_layer:
+            msg = "gradient checkpointing (force_recompute_layer) does not know NULL rows"
+            raise UnsupportedModeError(msg)
+
+        x_RBC, y_NB = _plain(x, y)
+        train_BN, test_BM, columns_BC = _masks(presence, built, x_RBC, y_NB, x_is_test_only)
+        rows_BR = test_BM if x_is_test_only else torch.cat((train_BN, test_BM), dim=1)
+        cells_RBC = (rows_BR[:, :, None] & columns_BC[:, None]).transpose(0, 1)
+        with declaring(presence):
+            result = super().forward(
+                _pack_features(x_RBC, cells_RBC), _pack_targets(y_NB, train_BN.T), **options
+            )
+        output, cache = result if return_kv_cache else (result, None)
+        test_MB = test_BM.T
+        if only_return_standard_out:
+            output = output.masked_fill(~test_MB[..., None], torch.nan)
+        else:
+            logits = output["standard"].masked_fill(~test_MB[..., None], torch.nan)
+            output = {**output, "standard": logits, "test_present": test_MB}
+        if not return_kv_cache:
+            return output
+        return output, ClosedV3Cache.of(cache, train_rows=train_BN, columns=columns_BC)
+
+    def _preprocess_and_group(
+        self,
+        rows_RiBC: Tensor,
+        y: Tensor,
+        num_train: int,
+        scaler_cache: dict[str, Tensor] | None,
+    ) -> tuple[Tensor, Tensor | None, dict[str, Tensor]]:
+        if y.dim() != 3:
+            plain: tuple[Tensor, Tensor | None, dict[str, Tensor]] = super()._preprocess_and_group(
+                rows_RiBC, y, num_train, scaler_cache
+            )
+            return plain
+        x_RBC, flags_RBC = rows_RiBC.chunk(2, dim=-1)
+        present_RBC = flags_RBC > 0
+        y_BNE = None
+        if scaler_cache is not None:
+            # Stock imputes rows that come to a cache with the scaler's mean, which is all it holds.
+            statistics = {"imputed": scaler_cache["mean"], **scaler_cache}
+        else:
+            statistics = self._statistics(x_RBC[:num_train], present_RBC[:num_train])
+            y_BNE = self._embed_col_y(self._prepare_y(y, num_train, x_RBC.shape[1])[..., 0])
+        x_BRC, indicators_BRC, scaler_cache = self._standardised(x_RBC, statistics)
+
+        present_BRC = present_RBC.transpose(0, 1)
+        values = [x_BRC, *([] if indicators_BRC is None else [indicators_BRC])]
+        grouped = self._group_present(values, present_BRC.any(dim=1))
+        return (
+            torch.cat((*grouped, flags_RBC.transpose(0, 1)[..., None]), dim=-1),
+            y_BNE,
+            scaler_cache,
+        )
+
+    def _group_present(self, values: list[Tensor], columns_BC: Tensor) -> list[Tensor]:
+        """Each (B, R, C) with the columns 1, 2, 4, ... further on, around the present ones."""
+        source_BCG = group_members(columns_BC, self.feature_group_size)
+        return [_gather_columns(value_BRC, source_BCG) for value_BRC in values]
+
+    def _embed_cells(self, grouped_BRCG: Tensor, y_BNE: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Cells (B, R, C, E) with their targets, zero where NULL, and which are there (B, R, C)."""
+        p_BRC = grouped_BRCG[..., -1]
+        x_BRCE = self._gated_cells(self.x_embed(grouped_BRCG[..., :-1]), p_BRC)
+        if y_BNE is not None:
+            train = y_BNE.shape[1]
+            y_BN1E, p_BNC = y_BNE.unsqueeze(2), p_BRC[:, :train]
+            x_BRCE[:, :train] = x_BRCE[:, :train] + self._gated_column_target(y_BN1E, p_BNC)
+        return x_BRCE, p_BRC > 0
+
+    def _gated_cells(self, x_BRCE: Tensor, p_BRC: Tensor) -> Tensor:
+        return scale(x_BRCE, p_BRC)
+
+    def _gated_column_target(self, y_BN1E: Tensor, p_BNC: Tensor) -> Tensor:
+        return scale(y_BN1E, p_BNC)
+
+    def _gated_row_target(self, y_BNW: Tensor, p_BN: Tensor) -> Tensor:
+        return scale(y_BNW, p_BN)
+
+    def _process_col_chunk(
+        self, *, x_grouped_chunk_BNCjG: Tensor, y_col_emb_BNE: Tensor | None, num_train: int
+    ) -> list[Tensor]:
+        if not self._is_packed(x_grouped_chunk_BNCjG):
+            plain: list[Tensor] = super()._process_col_chunk(
+                x_grouped_chunk_BNCjG=x_grouped_chunk_BNCjG,
+                y_col_emb_BNE=y_col_emb_BNE,
+                num_train=num_train,
+            )
+            return plain
+        x_BNCE, _ = self._embed_cells(x_grouped_chunk_BNCjG, y_col_emb_BNE)
+        batch_columns = (x_BNCE.shape[0], x_BNCE.shape[2])
+        x_BcNE = x_BNCE.transpose(1, 2).contiguous().flatten(0, 1)
+        layers = self.feature_distribution_embedder.layers
+        hidden_by_layer = []
+        for layer in layers:
+            hidden_BcIE = layer.induce(x_BcNE)
+            hidden_by_layer.append(hidden_BcIE.unflatten(0, batch_columns))
+            if layer is not layers[-1]:
+                x_BcNE = layer.cross_attn_block2(x_BcNE, hidden_BcIE)
+        return hidden_by_layer
+
+    def _process_row_chunk(
+        self,
+        x_grouped_chunk_BRjCG: Tensor,
+        y_col_emb: Tensor | None,
+        chunk_start: int,
+        chunk_end: int,
+        effective_num_train: int,
+        precomputed_hidden: list[Tensor] | None,
+        save_peak_memory_factor: int | None,
+        *,
+        force_recompute_layer: bool,
+        return_inducing_hidden: bool,
+        is_full_path: bool,
+    ) -> tuple[Tensor, list[Tensor] | None]:
+        if not self._is_packed(x_grouped_chunk_BRjCG):
+            plain: tuple[Tensor, list[Tensor] | None] = super()._process_row_chunk(
+                x_grouped_chunk_BRjCG,
+                y_col_emb,
+                chunk_start,
+                chunk_end,
+                effective_num_train,
+                precomputed_hidden,
+                save_peak_memory_factor,
+                force_recompute_layer=force_recompute_layer,
+                return_inducing_hidden=return_inducing_hidden,
+                is_full_path=is_full_path,
+            )
+            return plain
+        train = max(0, min(effective_num_train, chunk_end) - chunk_start)
+        y_BNE = None if y_col_emb is None else y_col_emb[:, chunk_start : chunk_start + train]
+        x_BRCE, present_BRC = self._embed_cells(x_grouped_chunk_BRjCG, y_BNE)
+        x_BRCE, hidden = self.feature_distribution_embedder(
+            x_BRiCE=x_BRCE,
+            num_train_rows=train,
+            cached_hidden=precomputed_hidden,
+            save_peak_memory_factor=save_peak_memory_factor if is_full_path else None,
+            return_hidden=return_inducing_hidden and is_full_path,
+        )
+        rows_BRQE = self.column_aggregator(
+            x_BRiCE=x_BRCE,
+            save_peak_memory_factor=save_peak_memory_factor,
+            present_BR=present_BRC.any(dim=-1),
+        )
+        return rows_BRQE, hidden
+
+    def _is_packed(self, grouped_BRCG: Tensor) -> bool:
+        return bool(grouped_BRCG.shape[-1] == self.x_embed.in_features + 1)
+
+    def _prepare_y(self, y: Tensor, num_train: int, batch_size: int) -> Tensor:
+        """Targets without gaps (B, N); with their flags (B, N, 2) if they came with flags.
+
+        A NULL target is packed as NaN, which stock's own mean leaves out.
+        """
+        if y.dim() != 3:
+            plain: Tensor = super()._prepare_y(y, num_train, batch_size)
+            return plain
+        values_BN = super()._prepare_y(y[..., 0], num_train, batch_size)
+        return torch.stack((values_BN, y[..., 1].T), dim=-1)
+
+    def _embed_icl_y(self, y_BN: Tensor) -> Tensor:
+        if y_BN.dim() != 3:
+            plain: Tensor = super()._embed_icl_y(y_BN)
+            return plain
+        return self._gated_row_target(super()._embed_icl_y(y_BN[..., 0]), y_BN[..., 1])
+
+
+def group_members(columns_BC: Tensor, size: int) -> Tensor:
+    """Which columns form the group of each: (B, C, size), rolled over the present columns only.
+
+    A NULL column's own group holds columns too; nobody looks at it.
+    """
+    order_BC = columns_BC.to(torch.uint8).argsort(dim=1, descending=True, stable=True)
+    rank_BC = columns_BC.cumsum(dim=1) - 1
+    count_B1 = columns_BC.sum(dim=1, keepdim=True).clamp(min=1)
+    members = [order_BC.gather(1, (rank_BC + 2**step) % count_B1) for step in range(size)]
+    return torch.stack(members, dim=-1)
+
+
+def _gather_columns(value_BRC: Tensor, source_BCG: Tensor) -> Tensor:
+    """``value[b, r, source[b, c, g]]`` as (B, R, C, G)."""
+    rows = value_BRC.shape[1]
+    parts = [
+        value_BRC.gather(2, source_BC[:, None].expand(-1, rows, -1))
+        for source_BC in source_BCG.unbind(-1)
+    ]
+    return torch.stack(parts, dim=-1)
+
+
+def _plain(
+    x: Tensor | dict[str, Tensor], y: Tensor | dict[str, Tensor] | None
+) -> tuple[Tensor, Tensor]:
+    """Features (R, B, C) and targets (N, B) from what stock accepts."""
+    x_RBC = x["main"] if isinstance(x, dict) else x
+    y = y["main"] if isinstance(y, dict) else y
+    if y is None or not y.shape[0]:
+        msg = "rows or columns are declared NULL, and there is no train row at all"
+        raise PresenceError(msg)
+    if y.dim() == 3:
+        y = y.squeeze(-1)
+    return x_RBC, y[:, None].expand(-1, x_RBC.shape[1]) if y.dim() == 1 else y
+
+
+def _masks(
+    presence: Presence,
+    built: TabPFNV3Cache | None,
+    x_RBC: Tensor,
+    y_NB: Tensor,
+    x_is_test_only: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Train rows (B, N), test rows (B, M), columns (B, C): what is declared and what is cached."""
+    rows, batch, columns = x_RBC.shape
+    train = y_NB.shape[0]
+    test = rows if x_is_test_only else rows - train
+    train_BN, test_BM, columns_BC = (
+        mask.to(x_RBC.device) for mask in presence.masks(batch, train, test, columns)
+    )
+    if built is None:
+        return train_BN, test_BM, columns_BC
+    cached_BN, cached_BC = ClosedV3Cache.of(built).masks(train, columns)
+    for name, given, cached in (
+        ("train_rows", presence.train_rows, cached_BN),
+        ("columns", presence.columns, cached_BC),
+    ):
+        if given is not None and not torch.equal(given.to(cached.device).expand_as(cached), cached):
+            msg = f"{name} differ from those that the cache was built with; leave them out"
+            raise PresenceError(msg)
+    return cached_BN, test_BM, cached_BC
+
+
+def _pack_features(x_RBC: Tensor, present_RBC: Tensor) -> Tensor:
+    return torch.cat((x_RBC.where(present_RBC, 0.0), present_RBC.to(x_RBC.dtype)), dim=-1)
+
+
+def _pack_targets(y_NB: Tensor, present_NB: Tensor) -> Tensor:
+    return torch.stack((y_NB.where(present_NB, torch.nan), present_NB.to(y_NB.dtype)), dim=-1)

@@ -1,0 +1,98 @@
+"""Twins that only the closed v3 host needs: scaffolds that a NULL row or column does without.
+
+Shapes: B batch, S receivers, H heads, D head width, R rows, C columns, Q CLS tokens, I inducing
+vectors, N train rows, E model width.
+"""
+
+from __future__ import annotations
+
+import torch
+from tabpfn.architectures.tabpfn_v3 import (
+    ColumnAggregator,
+    InducedSelfAttentionBlock,
+    SoftmaxScalingMLP,
+    _safe_log_seqlen,
+)
+from torch import Tensor
+
+from retrofit.hosts.declare import may_hold_nulls
+from retrofit.hosts.gates import Gates, scale
+
+
+class OSoftmaxScaling(SoftmaxScalingMLP):
+    """Twin of ``SoftmaxScalingMLP`` that takes the number of sources per batch element too."""
+
+    gates: Gates
+    streams: tuple[str, ...] = ()
+
+    def forward(self, q_BSHD: Tensor, n: int | Tensor) -> Tensor:
+        """Queries scaled for ``n`` sources, one number or (B,)."""
+        if not isinstance(n, Tensor):
+            scaled: Tensor = super().forward(q_BSHD, n)
+            return scaled
+        logn_B1 = _safe_log_seqlen(n, q_BSHD.device, q_BSHD.dtype)[:, None]
+        base_B1HD = self.base_mlp(logn_B1).view(-1, 1, self.num_heads, self.head_dim)
+        return q_BSHD * (base_B1HD * (1 + torch.tanh(self.query_mlp(q_BSHD))))
+
+
+class OInducedBlock(InducedSelfAttentionBlock):
+    """Twin of ``InducedSelfAttentionBlock``: a NULL column has no inducing states."""
+
+    gates: Gates
+    streams: tuple[str, ...] = ()
+
+    def induce(self, train_BNE: Tensor) -> Tensor:
+        """Inducing states (B, I, E) of columns whose train cells are given."""
+        inducing_BIE = self.inducing_vectors.unsqueeze(0).expand(train_BNE.shape[0], -1, -1)
+        if may_hold_nulls():
+            present_B = (train_BNE != 0).flatten(1).any(dim=1)
+            inducing_BIE = self._present_only(inducing_BIE, present_B)
+        hidden: Tensor = self.cross_attn_block1(inducing_BIE, train_BNE)
+        return hidden
+
+    def _present_only(self, inducing_BIE: Tensor, present_B: Tensor) -> Tensor:
+        return scale(inducing_BIE, present_B[:, None])
+
+    def _induced_attention(
+        self,
+        x_BcRE: Tensor,
+        single_eval_pos: int | None = None,
+        cached_hidden: Tensor | None = None,
+        *,
+        return_hidden: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        if cached_hidden is None:
+            hidden = self.induce(x_BcRE[:, :single_eval_pos])
+        else:
+            hidden = cached_hidden.to(x_BcRE.dtype)
+        out: Tensor = self.cross_attn_block2(x_BcRE, hidden)
+        return (out, hidden.detach()) if return_hidden else out
+
+
+class OColumnAggregator(ColumnAggregator):
+    """Twin of ``ColumnAggregator``: a NULL row has no CLS tokens."""
+
+    gates: Gates
+    streams: tuple[str, ...] = ()
+
+    def forward(
+        self,
+        x_BRiCE: Tensor,
+        save_peak_memory_factor: int | None = None,
+        force_recompute_layer: bool = False,
+        present_BR: Tensor | None = None,
+    ) -> Tensor:
+        """Rows (B, R, Q, E) from cells (B, R, C, E); all are present without ``present_BR``."""
+        if present_BR is None:
+            plain: Tensor = super().forward(x_BRiCE, save_peak_memory_factor, force_recompute_layer)
+            return plain
+        cls_BRQE = self.cls_tokens.expand(*present_BR.shape, -1, -1)
+        x_BRSE = torch.cat((self._present_only(cls_BRQE, present_BR), x_BRiCE), dim=2)
+        for block in self.blocks[:-1]:
+            x_BRSE = block(x_BRSE, rope=self.rope, save_peak_memory_factor=save_peak_memory_factor)
+        read = self.blocks[-1].forward_cross
+        out: Tensor = self.out_ln(read(x_BRSE[..., : self.num_cls_tokens, :], x_BRSE, self.rope))
+        return out
+
+    def _present_only(self, cls_BRQE: Tensor, present_BR: Tensor) -> Tensor:
+        return scale(cls_BRQE, present_BR[..., None])

@@ -1,0 +1,317 @@
+"""Plan, check, clone, swap, report: how a stock host becomes a patched one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from pydantic import TypeAdapter, ValidationError
+from tabpfn import TabPFNRegressor
+from tabpfn.inference_config import InferenceConfig
+from torch import Tensor
+
+from retrofit.closed.regressor import ClosedRegressor
+from retrofit.config import (
+    DEFAULT_EPS_DEN,
+    DEFAULT_TARGET_PRESENCE,
+    EpsMode,
+    PresenceMode,
+    RetrofitConfig,
+    Variant,
+)
+from retrofit.errors import CheckpointError, VariantError
+from retrofit.files.checkpoint import PATCHED_ARCHITECTURE, REPORT, write_patched
+from retrofit.files.digest import tensors_sha256
+from retrofit.hosts.architecture import OTabPFNV3Config, patched_config, stock_config
+from retrofit.hosts.clone import alias, tensors
+from retrofit.hosts.host import Host
+from retrofit.hosts.report import (
+    EPS_SHARE_WARNING,
+    RARE_TOKENS_WARNING,
+    PatchReport,
+    SiteReport,
+    StreamReport,
+    TableRecord,
+    package_versions,
+)
+from retrofit.hosts.sites import VARIANT_KINDS
+from retrofit.hosts.v3 import adapter as v3
+from retrofit.hosts.v3.model import MARKER, OTabPFNV3
+from retrofit.patching.calibrate import (
+    CalibrationTable,
+    Survey,
+    active,
+    calibrate,
+    record,
+    survey,
+    synthetic_tables,
+)
+from retrofit.patching.calibration import Calibration
+from retrofit.patching.plan import PatchPlan, plan
+
+if TYPE_CHECKING:
+    import os
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Patched(Host):
+    """A host whose attention, or attention, feed-forward and norms, or all of it, are O-closed.
+
+    ``sha256`` is that of the stock host it was made from.
+    """
+
+    report: PatchReport
+
+    @property
+    def config(self) -> RetrofitConfig:
+        """The settings of the retrofit."""
+        return self.report.config
+
+    @property
+    def variant(self) -> Variant:
+        """`oa`, `full` or `closed`."""
+        return self.config.variant
+
+    @property
+    def _regressor_class(self) -> type[TabPFNRegressor]:
+        return ClosedRegressor if self.variant == "closed" else TabPFNRegressor
+
+    def restore(self) -> Host:
+        """The stock host, its weights bit-identical to those before the patch."""
+        model = alias(self.model)
+        assert isinstance(model, OTabPFNV3)
+        v3.unswap(model)
+        model.config = stock_config(self.architecture_config)
+        stock = {field.name: getattr(self, field.name) for field in dataclasses.fields(Host)}
+        stock |= {"model": model, "architecture_config": model.config}
+        return Host(**stock)
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write a ``.safetensors`` file that ``load_host`` and tabpfn itself can load.
+
+        Every weight keeps the dtype of the stock file.
+
+        Raises:
+            CheckpointError: the file cannot be written there, or the model was cast to a dtype
+                that cannot hold its weights.
+        """
+        weights = self._stored_tensors()
+        config = dataclasses.replace(self.config, weights_sha256=tensors_sha256(weights))
+        architecture_config = patched_config(stock_config(self.architecture_config), config)
+        fields = {
+            "architecture_name": PATCHED_ARCHITECTURE,
+            "config": TypeAdapter(OTabPFNV3Config).dump_python(architecture_config, mode="json"),
+            "inference_config": TypeAdapter(InferenceConfig).dump_python(
+                self.inference_config, mode="json"
+            ),
+            REPORT: dataclasses.replace(self.report, config=config).to_dict(),
+        }
+        target = Path(path).expanduser()
+        write_patched(target, {**weights, **self.criterion_state}, fields, overwrite=overwrite)
+        return target
+
+    def _stored_tensors(self) -> dict[str, Tensor]:
+        stored = {}
+        for name, tensor in tensors(self.model).items():
+            if name == MARKER:
+                stored[name] = torch.tensor(self.config.format_version)
+                continue
+            source = self.dtypes[name]
+            if torch.promote_types(tensor.dtype, source) != tensor.dtype:
+                msg = (
+                    f"{name} was {source} in the stock host and is {tensor.dtype} now; save the "
+                    "patched host before casting it"
+                )
+                raise CheckpointError(msg)
+            stored[name] = tensor.to(source)
+        return stored
+
+
+def patch(
+    host: Host,
+    variant: Variant,
+    *,
+    tau: float | Mapping[str, float] | Calibration | None = None,
+    presence: Literal["one"] | None = None,
+    target_presence: float | None = None,
+    tables: Sequence[CalibrationTable] | None = None,
+    eps_den: float = DEFAULT_EPS_DEN,
+    eps_mode: EpsMode = "absolute",
+) -> Patched:
+    """Clone a stock host and swap its sites for their O-twins. The host itself is not changed.
+
+    Args:
+        host: A stock host.
+        variant: ``oa``, ``full`` or ``closed``.
+        tau: Squared carrier norm at which presence is one half, for all streams or by stream; a
+            ``Calibration`` of this host, for example from a file; None to calibrate it now.
+        presence: ``one`` forces every presence to 1: with ``eps_den=0`` the patched host then
+            equals stock up to rounding, which proves the wiring.
+        target_presence: Presence that calibration gives to the first percentile of each stream;
+            None for 0.999.
+        tables: To calibrate and report on; None for seeded synthetic ones.
+        eps_den: Mass of the attention's value-less extra source.
+        eps_mode: Whether ``eps_den`` is on the raw scale or relative to the largest present term.
+
+    Raises:
+        RetrofitError: the first reason not to patch; nothing was touched.
+        CalibrationError: tau cannot be set from the tables, or ``tau`` is a calibration of
+            another host or of other streams.
+        VariantError: the settings contradict each other, or are of another type or out of range.
+    """
+    the_plan = plan(host, variant)
+    the_plan.require_no_problem()
+    if presence not in (None, "one"):
+        msg = f"presence is {presence!r}; leave it out, or give 'one' to force every presence to 1"
+        raise VariantError(msg)
+    given = {"tau": tau is not None, "presence='one'": presence == "one"}
+    given["target_presence"] = target_presence is not None
+    if sum(given.values()) > 1:
+        names = " and ".join(name for name, is_given in given.items() if is_given)
+        msg = f"{names} exclude each other: each of them settles every presence; give one"
+        raise VariantError(msg)
+
+    tables = synthetic_tables() if tables is None else _listed(tables)
+    if tau is None and presence is None:
+        target = DEFAULT_TARGET_PRESENCE if target_presence is None else target_presence
+        tau = calibrate(host, variant, target_presence=target, tables=tables)
+    elif isinstance(tau, Calibration):
+        tau.require_fits(host, variant)
+    try:
+        config = RetrofitConfig(
+            variant=variant,
+            presence=_mode(tau),
+            tau=_tau_by_stream(tau, the_plan.streams),
+            eps_den=eps_den,
+            eps_mode=eps_mode,
+            target_presence=tau.target_presence if isinstance(tau, Calibration) else None,
+            host_name=host.name,
+            host_sha256=host.sha256,
+        )
+    except ValidationError as error:
+        reasons = "; ".join(item["msg"].removeprefix("Value error, ") for item in error.errors())
+        raise VariantError(reasons) from error
+
+    tau_tables = tau.tables if isinstance(tau, Calibration) else []
+    report = _report(host, config, the_plan, survey(host, config, tables), tables, tau_tables)
+    model = alias(host.model)
+    v3.swap(model, config)
+    fields = {**vars(host), "model": model, "report": report}
+    fields["architecture_config"] = model.config = patched_config(host.architecture_config, config)
+    return Patched(**fields)
+
+
+def _listed(tables: Sequence[CalibrationTable]) -> list[CalibrationTable]:
+    if isinstance(tables, Calibration):
+        msg = "tables are what tau is calibrated on; what comes out of it is given as tau"
+        raise VariantError(msg)
+    if isinstance(tables, Sequence) and all(isinstance(x, CalibrationTable) for x in tables):
+        return list(tables)
+    msg = f"tables are a sequence of CalibrationTable, not a {type(tables).__name__}"
+    raise VariantError(msg)
+
+
+def _mode(tau: float | Mapping[str, float] | Calibration | None) -> PresenceMode:
+    if tau is None:
+        return "one"
+    return "calibrated" if isinstance(tau, Calibration) else "fixed"
+
+
+def _tau_by_stream(
+    tau: float | Mapping[str, float] | Calibration | None, streams: Sequence[str]
+) -> dict[str, float]:
+    if tau is None:
+        return {}
+    if isinstance(tau, Calibration):
+        tau = tau.tau
+    if isinstance(tau, Real):
+        return dict.fromkeys(streams, float(tau))
+    if not isinstance(tau, Mapping):
+        msg = (
+            f"tau is a {type(tau).__name__}; give a number, one for each stream, or a calibration: "
+            "retrofit.Calibration.load(path) reads one from its file"
+        )
+        raise VariantError(msg)
+    missing, unknown = set(streams) - set(tau), set(tau) - set(streams)
+    if missing or unknown:
+        missed, surplus = (", ".join(sorted(names)) or "none" for names in (missing, unknown))
+        msg = (
+            f"tau by stream must name exactly the host's {len(streams)} streams; "
+            f"missing: {missed}; unknown: {surplus}"
+        )
+        raise VariantError(msg)
+    return {stream: float(tau[stream]) for stream in streams}
+
+
+def _report(
+    host: Host,
+    config: RetrofitConfig,
+    the_plan: PatchPlan,
+    seen: Survey,
+    tables: Sequence[CalibrationTable],
+    tau_tables: list[TableRecord],
+) -> PatchReport:
+    streams = [
+        StreamReport.of(name, config.tau.get(name), active(seen.squared_norms, name))
+        for name in the_plan.streams
+    ]
+    sites = []
+    for site in the_plan.sites:
+        parameters = v3.parameters_of(host.model, site)
+        sites.append(
+            SiteReport(
+                name=site.name,
+                kind=site.kind,
+                class_before=site.stock_class,
+                class_after=site.twin_class,
+                parameters=sum(parameter.numel() for parameter in parameters),
+                dtype=str(parameters[0].dtype) if parameters else "none",
+                device=str(parameters[0].device) if parameters else "none",
+                calls=seen.calls[site.name] if site.kind in VARIANT_KINDS["full"] else None,
+                eps_share=seen.eps_shares.get(site.name),
+            )
+        )
+    records = [record(table) for table in tables]
+    return PatchReport(
+        config=config,
+        sites=sites,
+        streams=streams,
+        skipped=the_plan.skipped,
+        versions=package_versions(),
+        warnings=[*_site_warnings(sites), *_stream_warnings(streams, config.target_presence)],
+        tables=records,
+        tau_tables=tau_tables,
+    )
+
+
+def _site_warnings(sites: Sequence[SiteReport]) -> list[str]:
+    found = [
+        f"{site.name} ran in no forward pass on the calibration tables"
+        for site in sites
+        if site.calls == 0
+    ]
+    found += [
+        f"eps_den took up to {site.eps_share:.2g} of the attention mass at {site.name}; use a "
+        "smaller eps_den, or eps_mode='relative'"
+        for site in sites
+        if site.eps_share is not None and site.eps_share > EPS_SHARE_WARNING
+    ]
+    return found
+
+
+def _stream_warnings(streams: Sequence[StreamReport], target: float | None) -> list[str]:
+    if target is None:
+        return []
+    return [
+        f"the smallest carrier of stream {stream.name} has presence {stream.presence_min:.3g}, far "
+        f"below the target of {target:g}: it belongs to tokens too rare for the first percentile, "
+        "as CLS tokens are beside hundreds of columns; calibrate on narrower tables, or give a "
+        "higher target_presence"
+        for stream in streams
+        if 1 - stream.presence_min > RARE_TOKENS_WARNING * (1 - target)
+    ]

@@ -1,0 +1,162 @@
+"""What a patch would change, and every reason not to, before anything is touched."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tabpfn.architectures.tabpfn_v3 import TabPFNV3
+
+from retrofit.config import VARIANTS, Variant
+from retrofit.errors import (
+    AlreadyPatchedError,
+    RetrofitError,
+    SiteMismatchError,
+    TrainingModeError,
+    UnsupportedHostError,
+    VariantError,
+)
+from retrofit.hosts.fingerprint import unsupported
+from retrofit.hosts.host import Host, HostDescription
+from retrofit.hosts.sites import VARIANT_KINDS, Site, SiteKind, counts
+from retrofit.hosts.v3 import adapter as v3
+from retrofit.hosts.v3.fingerprints import KNOWN
+from retrofit.hosts.v3.model import OTabPFNV3
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch import nn
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One reason to refuse a patch."""
+
+    error: type[RetrofitError]
+    message: str
+
+
+@dataclass(frozen=True)
+class PatchPlan:
+    """What ``patch`` would do to a host; made without its weights."""
+
+    host: str
+    variant: Variant
+    sites: list[Site]
+    """Sites that would be replaced: statistics and injections, then the blocks in their order."""
+    skipped: dict[str, str]
+    """Sites that would stay as they are, with the reason."""
+    streams: list[str]
+    """Streams that need a tau, as ``module:stream``."""
+    problems: list[Problem]
+    note: str = ""
+
+    @property
+    def counts(self) -> dict[SiteKind, int]:
+        """How many sites of each kind would be replaced."""
+        return counts(self.sites)
+
+    def require_no_problem(self) -> None:
+        """Raise the first problem's error, with every message in it.
+
+        Raises:
+            RetrofitError: the subclass that fits the first problem.
+        """
+        if self.problems:
+            messages = "; ".join(problem.message for problem in self.problems)
+            msg = f"host {self.host!r} cannot be patched: {messages}"
+            raise self.problems[0].error(msg)
+
+
+def plan(host: Host | HostDescription | str | os.PathLike[str], variant: Variant) -> PatchPlan:
+    """Every site that ``variant`` would replace in ``host``, and every reason to refuse.
+
+    A name or a path is described from its file's header; its weights are not read.
+
+    Raises:
+        VariantError: there is no such variant.
+        UnsupportedHostError: ``host`` is neither a host nor the name of one.
+        HostNotFoundError, CheckpointError: as ``describe_host``.
+    """
+    if variant not in VARIANTS:
+        msg = f"there is no variant {variant!r}; choose one of {', '.join(VARIANTS)}"
+        raise VariantError(msg)
+    if isinstance(host, (str, os.PathLike)):
+        from retrofit.patching.load import describe_host
+
+        host = describe_host(host)
+    if not isinstance(host, (Host, HostDescription)):
+        msg = (
+            f"expected a host, got {_describe(host)}; make one with retrofit.load_host(name) or "
+            "retrofit.Host.from_model(model, inference_config)"
+        )
+        raise UnsupportedHostError(msg)
+
+    sites = v3.site_map(host.architecture_config, variant)
+    return PatchPlan(
+        host=host.name,
+        variant=variant,
+        sites=sites,
+        skipped={
+            site.name: f"variant {variant} leaves {site.kind} sites as they are"
+            for site in v3.site_map(host.architecture_config)
+            if site.kind not in VARIANT_KINDS[variant]
+        },
+        streams=v3.streams(host.architecture_config, variant),
+        problems=list(_problems(host)),
+        note=host.note if isinstance(host, HostDescription) else "",
+    )
+
+
+def _problems(host: Host | HostDescription) -> Iterator[Problem]:
+    reason = unsupported(KNOWN)
+    if reason:
+        yield Problem(UnsupportedHostError, reason)
+    if isinstance(host, HostDescription):
+        if host.patched:
+            yield Problem(AlreadyPatchedError, f"{host.path} is a patched checkpoint already")
+        return
+    yield from _model_problems(host.model)
+
+
+def _model_problems(model: TabPFNV3) -> Iterator[Problem]:
+    if isinstance(model, OTabPFNV3):
+        variant = model.retrofit_config.variant
+        yield Problem(
+            AlreadyPatchedError,
+            f"it is patched with {variant!r} already; patch the stock host (patched.restore())",
+        )
+        return
+    if type(model) is not TabPFNV3:
+        yield Problem(UnsupportedHostError, f"it is a {type(model).__name__}, not a TabPFNV3")
+        return
+    missing, extra = v3.mismatches(model)
+    if missing or extra:
+        yield Problem(SiteMismatchError, "; ".join(missing + extra))
+    training = [name or "the model" for name, module in model.named_modules() if module.training]
+    if training:
+        yield Problem(
+            TrainingModeError,
+            f"{training[0]} and {len(training) - 1} more modules are in training mode; "
+            "call model.eval() first",
+        )
+    for name, module in model.named_modules():
+        reason = _interference(module)
+        if reason:
+            yield Problem(UnsupportedHostError, f"{name or 'the model'} {reason}")
+
+
+def _interference(module: nn.Module) -> str | None:
+    """Why a copy of ``module`` could compute something else than its class says."""
+    if "forward" in vars(module):
+        return "has a forward of its own, which copies would share; remove it"
+    if module._forward_hooks or module._forward_pre_hooks:
+        return "has forward hooks, which a twin would not run as before; remove them"
+    return None
+
+
+def _describe(thing: object) -> str:
+    fitted = "a fitted " if hasattr(thing, "executor_") else ""
+    return f"{fitted}{type(thing).__name__}"
