@@ -55,6 +55,10 @@ class NonFinitePredictionError(CaseError, ArithmeticError):
     """A prediction holds NaN or infinity, so no score can be made of it."""
 
 
+class NonFiniteScoreError(CaseError, ArithmeticError):
+    """A prediction is finite, but its error is not."""
+
+
 class InterruptedWriteError(ResultsError):
     """A result could not be written in the middle of a sweep; earlier ones are safe."""
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from experiments.sweep.schema import SCORED
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
@@ -126,7 +128,7 @@ def progress_bar(*, enabled: bool) -> Iterator[Callable[[Progress], None]]:
 
 def _line(progress: Progress) -> str:
     row = progress.row
-    state = f"{row.predict_s:.2f} s" if row.status in ("ok", "constant") else row.status
+    state = f"{row.predict_s:.2f} s" if row.status in SCORED else row.status
     return f"{row.dataset}, seed {row.seed}, {row.variant}: {state}"
 
 

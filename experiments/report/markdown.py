@@ -207,6 +207,11 @@ def remarks(summary: Summary) -> list[str]:
             "stock's RMSE is 0. Means and medians are over the other cases, so a data set that "
             "lacks some weighs less; intervals and tests weigh all data sets equally."
         )
+    if dead := summary.statuses.get("dead", 0):
+        lines.append(
+            f"{dead} of them because the host is dead there: stock predicts one value for all test "
+            "rows, so no change can be measured."
+        )
     if summary.run.get("host", {}).get("built_in"):
         lines.append(MINI_NOTICE)
     lines.append(limits(item.variant for item in summary.variants))

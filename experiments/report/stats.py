@@ -102,6 +102,8 @@ def _note(stock: object, variant: object) -> str:
         return "no stock row"
     if stock == variant == "constant":
         return "constant target: the network did not run"
+    if stock == "dead":
+        return "dead host: stock predicts one value for all rows"
     faults = [
         f"{name} {status}"
         for name, status in ((STOCK, stock), ("variant", variant))

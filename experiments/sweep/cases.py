@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 MIN_TRAIN_ROWS = 2
 MAX_TARGET = 1e30
 """tabpfn standardises in float32: beyond this its bar distribution overflows."""
+MIN_TARGET_SPREAD = 1e-13
+"""tabpfn adds 1e-20 to the standard deviation: below this its scores depend on the unit."""
 
 
 @dataclass(frozen=True, order=True)
@@ -84,6 +86,22 @@ def plan_cases(
     return tuple(
         _plan(case, tables[case.dataset], config) for case in cases if case.dataset in tables
     )
+
+
+def target_fault(y_N: np.ndarray, name: str) -> str:
+    """Why targets of this size cannot be scored, in one sentence; empty if they can."""
+    largest, spread = float(np.abs(y_N).max()), float(np.ptp(y_N))
+    if largest > MAX_TARGET:
+        return (
+            f"target range: '{name}' reaches {largest:.3g}, beyond {MAX_TARGET:.0e} that float32 "
+            "arithmetic on the target can carry; rescale it"
+        )
+    if 0 < spread < MIN_TARGET_SPREAD:
+        return (
+            f"target range: the values of '{name}' differ by {spread:.3g} at most, below "
+            f"{MIN_TARGET_SPREAD:.0e} that tabpfn's standardisation can tell apart; rescale it"
+        )
+    return ""
 
 
 def _loaders(config: SweepConfig) -> dict[str, Callable[[], Table]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.errors import NonFinitePredictionError
+from experiments.errors import NonFinitePredictionError, NonFiniteScoreError
 from experiments.sweep import metrics
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 INTERVAL = (0.1, 0.9)
 """Quantiles of the central 80 % interval whose coverage is kept."""
+_NO_SPREAD = 1e-6
+"""Predictions whose spread is below this share of the targets' carry no information."""
+_FLOAT32_EPS = 2.0**-23
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +47,7 @@ class Scores:
     """NaN where a target has density zero, or where there is no density."""
     coverage80: float
     collapsed: bool
-    """Whether all test rows got the same mean although the targets differ."""
+    """Whether all test rows got the same mean, up to rounding, although the targets differ."""
 
 
 def predict(regressor: TabPFNRegressor, X_test: pd.DataFrame, y_N: np.ndarray) -> Prediction:
@@ -70,16 +74,32 @@ def predict(regressor: TabPFNRegressor, X_test: pd.DataFrame, y_N: np.ndarray) -
 
 
 def score(prediction: Prediction, y_N: np.ndarray) -> Scores:
-    """Score a prediction against the true targets."""
-    varies = len(y_N) > 1 and np.ptp(y_N) > 0
-    return Scores(
+    """Score a prediction against the true targets.
+
+    Raises:
+        NonFiniteScoreError: an error is too large for float64.
+    """
+    scores = Scores(
         rmse=metrics.rmse(y_N, prediction.mean_N),
         mae=metrics.mae(y_N, prediction.mean_N),
         r2=metrics.r2(y_N, prediction.mean_N),
         nll=prediction.nll if np.isfinite(prediction.nll) else float("nan"),
         coverage80=metrics.coverage(y_N, prediction.low_N, prediction.high_N),
-        collapsed=bool(varies and np.ptp(prediction.mean_N) == 0),
+        collapsed=_collapsed(prediction.mean_N, y_N),
     )
+    # R2 is NaN where the test target does not vary, which is no fault.
+    if not math.isfinite(scores.rmse + scores.mae) or math.isinf(scores.r2):
+        raise NonFiniteScoreError(
+            f"RMSE {scores.rmse}, MAE {scores.mae}, R2 {scores.r2}: the errors are too large for a "
+            "score"
+        )
+    return scores
+
+
+def _collapsed(mean_N: np.ndarray, y_N: np.ndarray) -> bool:
+    """Whether the predictions differ by no more than rounding while the targets do."""
+    rounding = max(_NO_SPREAD * np.ptp(y_N), _FLOAT32_EPS * np.abs(mean_N).max())
+    return bool(np.ptp(y_N) > 0 and np.ptp(mean_N) <= rounding)
 
 
 def _array(values: object) -> np.ndarray:

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from experiments.sweep.variant_name import MARK
 
-Status = Literal["ok", "constant", "skipped", "failed"]
+Status = Literal["ok", "constant", "dead", "skipped", "failed"]
 """``ok``: scored. ``constant``: scored, but every training target is equal, so the network never
-ran and the row says nothing about a patch. ``skipped``: cannot be scored, known before the run.
-``failed``: raised an error."""
+ran and the row says nothing about a patch. ``dead``: scored, but the stock host gave all test rows
+one value, so that no change can be measured against it. ``skipped``: cannot be scored, known before
+the run. ``failed``: raised an error."""
+STATUSES: tuple[Status, ...] = get_args(Status)
+SCORED: tuple[Status, ...] = ("ok", "constant", "dead")
+"""Statuses of rows that hold scores."""
 
 VARIANT_ORDER = ("stock", "oa", "full", "closed")
 TIMING_COLUMNS = ("fit_s", "predict_s", "peak_rss_mb")

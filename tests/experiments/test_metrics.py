@@ -11,8 +11,9 @@ import pytest
 import torch
 from tabpfn.architectures.shared.bar_distribution import FullSupportBarDistribution
 
+from experiments.errors import NonFiniteScoreError
 from experiments.sweep import metrics
-from experiments.sweep.predict import predict
+from experiments.sweep.predict import Prediction, predict, score
 
 Y = np.array([1.0, 2.0, 3.0, 6.0])
 PREDICTED = np.array([2.0, 2.0, 1.0, 4.0])
@@ -65,3 +66,29 @@ def test_nll_is_the_mean_of_minus_the_log_density() -> None:
     wide = FullSupportBarDistribution(torch.tensor([0.0, 1.0, 5.0, 6.0]))
     regressor.predict = lambda X, **_: {**regress(X), "criterion": wide}
     assert predict(regressor, frame, targets).nll == pytest.approx(math.log(8), rel=1e-6)
+
+
+@pytest.mark.parametrize("exponent", [-300, -200, 200, 300])
+def test_scores_scale_with_the_target_where_squares_would_not(exponent: int) -> None:
+    unit = 10.0**exponent
+    assert metrics.rmse(Y * unit, PREDICTED * unit) == pytest.approx(1.5 * unit, rel=1e-14)
+    assert metrics.mae(Y * unit, PREDICTED * unit) == pytest.approx(1.25 * unit, rel=1e-14)
+    assert metrics.r2(Y * unit, PREDICTED * unit) == pytest.approx(1 - 9 / 14, rel=1e-14)
+
+
+def test_scores_are_the_plain_formulas_to_the_last_bit() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        y, predicted = rng.normal(size=(2, 37)) * 10.0 ** rng.uniform(-8, 8)
+        error = predicted - y
+        assert metrics.rmse(y, predicted) == math.sqrt(float(np.mean(np.square(error))))
+        assert metrics.mae(y, predicted) == float(np.mean(np.abs(error)))
+        total = float(np.sum(np.square(y - np.mean(y))))
+        assert metrics.r2(y, predicted) == 1.0 - float(np.sum(np.square(error))) / total
+
+
+@pytest.mark.parametrize("far", [1e308, -1e308])
+def test_error_that_is_not_finite_is_no_score(far: float) -> None:
+    nowhere, y = np.full(4, np.nan), -np.sign(far) * 1e307 * Y
+    with pytest.raises(NonFiniteScoreError, match="too large for a score"):
+        score(Prediction(np.full(4, far), nowhere, nowhere, math.nan, 0.0), y)

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from fakes import FakeHost, FakeModel, count_none, subjects, toy_frame
+from fakes import FakeHost, FakeModel, FakeRegressor, count_none, subjects, toy_frame, toy_source
 from sweeping import one_table, rows, sweep
 
+from experiments.data import registry
 from experiments.sweep.config import SweepConfig
 
 NAN = float("nan")
@@ -133,4 +134,80 @@ def test_equal_predictions_for_all_rows_are_pointed_out(
     config = one_table(monkeypatch, toy_frame().assign(x=0.0))
     sweep(config, tmp_path)
     row = rows(tmp_path)["only", 1, "stock"]
-    assert (row["status"], row["error"]) == ("ok", "all predicted means are equal")
+    assert (row["status"], row["error"]) == (
+        "dead",
+        "all predicted means are equal, up to rounding",
+    )
+
+
+@pytest.mark.parametrize("spread", [0.0, 1e-8])
+def test_dead_host_is_flagged_and_left_out_of_the_mean(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spread: float
+) -> None:
+    alive, dead = toy_frame(20, 1), toy_frame(20, 2)
+    dead["x"] *= spread
+    monkeypatch.setattr(registry, "SOURCES", {"toy": toy_source(alive=alive, dead=dead)})
+    config = SweepConfig(suite="toy", host="fake", datasets=("alive", "dead"), seeds=(1,))
+    sweep(config, tmp_path)
+    found = rows(tmp_path)
+    assert found["dead", 1, "stock"]["status"] == "dead"
+    assert found["alive", 1, "stock"]["status"] == "ok"
+    deltas = pd.read_csv(tmp_path / "deltas.csv").set_index(["dataset", "variant"])
+    assert deltas.loc[("dead", "oa"), "note"].startswith("dead host")
+    summary = pd.read_csv(tmp_path / "summary.csv").set_index("variant")
+    assert summary.loc["oa", "cases"] == summary.loc["oa", "left_out"] == 1
+    assert summary.loc["oa", "mean_pct"] == deltas.loc[("alive", "oa"), "delta_pct"]
+    assert "1 of them because the host is dead" in (tmp_path / "summary.md").read_text()
+
+
+def test_variant_that_collapses_where_stock_does_not_stays_in_the_mean(
+    toy_config: SweepConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Flat(FakeModel):
+        def output(self) -> np.ndarray:
+            return self.level
+
+    flat = Flat()
+    # Takes back what the regressor adds for the first column, row by row.
+    monkeypatch.setattr(FakeRegressor, "predict", flattened(FakeRegressor.predict, flat))
+    sweep(toy_config, tmp_path, subjects(oa=flat, full=FakeModel(0.1)))
+    row = rows(tmp_path)["left", 1, "oa"]
+    assert (row["status"], row["error"]) == ("ok", "all predicted means are equal, up to rounding")
+    summary = pd.read_csv(tmp_path / "summary.csv").set_index("variant")
+    assert summary.loc["oa", "left_out"] == 0
+    assert summary.loc["oa", "mean_pct"] > 1
+
+
+def flattened(predict, flat):
+    def wrapped(self, X: pd.DataFrame, **options):
+        flat.level = -0.5 * np.nan_to_num(X.iloc[:, 0].to_numpy(dtype=np.float64))
+        return predict(self, X, **options)
+
+    return wrapped
+
+
+@pytest.mark.parametrize("scale", [1e200, 1e-14, 1e-200])
+def test_target_of_a_scale_that_float32_cannot_carry_fails_baselines_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, scale: float
+) -> None:
+    frame = toy_frame()
+    config = one_table(monkeypatch, frame.assign(y=frame["y"] * scale), baselines=True)
+    outcome = sweep(config, tmp_path)
+    found = rows(tmp_path)
+    assert len(found) == 7
+    assert {row["status"] for row in found.values()} == {"failed"}
+    assert all("target range" in row["error"] for row in found.values())
+    assert outcome.failed == 7
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e25])
+def test_target_of_any_other_scale_is_scored_to_scale(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, scale: float
+) -> None:
+    frame = toy_frame()
+    config = one_table(monkeypatch, frame.assign(y=frame["y"] * scale), variants=("stock",))
+    config = config.model_copy(update={"baselines": True, "noise_floor": False})
+    sweep(config, tmp_path, subjects(oa=FakeModel()))
+    found = rows(tmp_path)
+    assert {row["status"] for place, row in found.items() if place[2] != "stock"} == {"ok"}
+    assert 0.1 < found["only", 1, "ridge"]["rmse"] / scale < 10

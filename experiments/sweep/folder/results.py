@@ -95,7 +95,12 @@ def _refuse_untrustworthy(frame: pd.DataFrame, path: Path) -> None:
     repeated = frame[frame.duplicated(keys)]
     if len(repeated):
         raise ResultsError(f"{path}: {_label(repeated)} stands there more than once")
-    unscored = frame[frame["status"].isin(["ok", "constant"]) & ~frame["rmse"].lt(float("inf"))]
+    for status in frame.loc[~frame["status"].isin(schema.STATUSES), "status"]:
+        raise ResultsError(
+            f"{path}: status '{status[:80]}' is none of {', '.join(schema.STATUSES)}"
+        )
+    scored = frame["status"].isin(schema.SCORED)
+    unscored = frame[scored & ~frame["rmse"].lt(float("inf"))]
     if len(unscored):
         raise ResultsError(f"{path}: {_label(unscored)} has status 'ok' but no RMSE")
 
