@@ -17,6 +17,7 @@ Shapes: B batch, S receivers, J sources, H heads, h kv heads, D head width.
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import torch
@@ -75,15 +76,23 @@ def fused_sink(
 @cache
 def has_flash_lse() -> bool:
     """Say whether this torch has the private CPU flash kernel, with the result we rely on."""
+    # A thread of its own: the first caller's autocast, inference mode, default device, tracing
+    # and transforms hold in the caller's thread only, and must not decide for all later ones.
+    with ThreadPoolExecutor(max_workers=1) as own_thread:
+        return own_thread.submit(_flash_lse_works).result()
+
+
+def _flash_lse_works() -> bool:
     op = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu", None)
     if op is None:
         return False
-    generator = torch.Generator().manual_seed(0)
-    q, k, v = (torch.randn(1, h, 3, 4, generator=generator) for h in (2, 1, 1))
-    bias = torch.tensor([[0.0, -1.0, -torch.inf], [-torch.inf] * 3, [0.0, 0.0, 0.0]])[None, None]
+    generator = torch.Generator("cpu").manual_seed(0)
+    q, k, v = (torch.randn(1, h, 3, 4, generator=generator, dtype=torch.float32) for h in (2, 1, 1))
+    bias = torch.tensor(
+        [[[[0.0, -1.0, -torch.inf], [-torch.inf] * 3, [0.0, 0.0, 0.0]]]], dtype=torch.float32
+    )
     try:
-        with torch.inference_mode():
-            out, lse = op(q, k, v, attn_mask=bias, scale=0.5)
+        out, lse = op(q, k, v, attn_mask=bias, scale=0.5)
     except (RuntimeError, TypeError):
         return False
     scores = q @ k.mT * 0.5 + bias
