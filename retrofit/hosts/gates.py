@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from retrofit.hosts.declare import may_hold_nulls
 from retrofit.hosts.probe import active_probe
 from retrofit.hosts.rotary import Rotary, rotate_by_rank
-from retrofit.ops import oattention, presence
+from retrofit.ops import add_gated, ffn_update, gate, oattention, onorm, presence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,24 +69,28 @@ class Gates:
 
     def norm(self, norm: nn.Module, attribute: str, h: Tensor, p: Tensor) -> Tensor:
         """``p * norm(h)`` for `full`, ``norm(h)`` otherwise."""
-        out: Tensor = norm(h)
         if not self.full:
+            out: Tensor = norm(h)
             return out
         self._visit(attribute)
-        return scale(out, p)
+        return onorm(norm, h, p)
 
     def feed_forward(self, mlp: nn.Module, norm: nn.Module, attribute: str, h: Tensor) -> Tensor:
-        """The update that OFFN adds to ``h`` (..., E): ``p * mlp(p * norm(h))``, or stock's."""
+        """The update that OFFN adds to ``h`` (..., E), its norm an ONorm; stock's for `oa`."""
         if not self.full:
             out: Tensor = mlp(norm(h))
             return out
         p = self.presence("ffn", h)
         self._visit("mlp")
-        return scale(mlp(self.norm(norm, attribute, h, p)), p)
+        return ffn_update(mlp, self.norm(norm, attribute, h, p), p)
 
     def emit(self, update: Tensor, p: Tensor) -> Tensor:
         """The receiver's gate on an attention's output, (..., E) and (...)."""
-        return scale(update, p)
+        return gate(update, p)
+
+    def add_gated(self, x: Tensor, update: Tensor, p: Tensor) -> Tensor:
+        """``x + emit(update, p)`` in one product: the residual of an attention, (..., E)."""
+        return add_gated(x, update, p)
 
     def source_count(self, p_BJ: Tensor) -> int | Tensor:
         """How many sources a receiver's scores are scaled for: J, or the present ones, (B,)."""
@@ -125,8 +129,3 @@ class Gates:
         probe = active_probe()
         if probe is not None:
             probe.visit(f"{self.name}.{attribute}" if attribute else self.name)
-
-
-def scale(update: Tensor, p: Tensor) -> Tensor:
-    """``p[..., None] * update`` in the update's own dtype."""
-    return update * p.unsqueeze(-1).to(update.dtype)

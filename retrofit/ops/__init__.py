@@ -19,9 +19,10 @@ from retrofit.ops.attention.functional import oattention
 from retrofit.ops.attention.layer import OAttention, OAttentionConfig
 from retrofit.ops.attention.recorder import record_kernels
 from retrofit.ops.errors import KernelUnavailableError, OperatorError, ShapeError
-from retrofit.ops.ffn import OFFN
-from retrofit.ops.inject import OInject
-from retrofit.ops.norm import ONorm
+from retrofit.ops.ffn import OFFN, ffn_update, offn
+from retrofit.ops.gate import add_gated, gate
+from retrofit.ops.inject import OInject, oinject
+from retrofit.ops.norm import ONorm, onorm
 from retrofit.ops.presence import Tau, presence
 from retrofit.ops.standardize import OStandardize
 from retrofit.ops.transformer import OTransformer, OTransformerBlock, OTransformerConfig
@@ -45,8 +46,14 @@ __all__ = [
     "OperatorError",
     "ShapeError",
     "Tau",
+    "add_gated",
     "choose_kernel",
+    "ffn_update",
+    "gate",
     "oattention",
+    "offn",
+    "oinject",
+    "onorm",
     "presence",
     "record_kernels",
 ]

@@ -2,6 +2,8 @@
 
     OFFN(h) = h + p(h) * ffn(norm(h))
 
+Where every norm of a model is an ONorm, so is this one: h + p(h) * ffn(p(h) * norm(h)).
+
 Source: H. Gong, "From Attention Masks to Inert Zero-Vector Tokens: OAttention and O-Closure for
 Token Dynamics", arXiv 2608.21174, 2026 (OFFN).
 Shapes: ``...`` any leading axes, E model width.
@@ -9,9 +11,33 @@ Shapes: ``...`` any leading axes, E model width.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from torch import Tensor, nn
 
+from retrofit.ops.gate import add_gated, gate
 from retrofit.ops.presence import check_tau, presence_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def offn(
+    ffn: Callable[[Tensor], Tensor],
+    h: Tensor,
+    p: Tensor,
+    norm: Callable[[Tensor], Tensor] | None = None,
+) -> Tensor:
+    """Return ``h + p * ffn(norm(h))``, (..., E) -> (..., E), in the dtype of ``h``.
+
+    ``p``, (...), is the presence of the carriers ``h``, never of the normalised ones.
+    """
+    return add_gated(h, ffn(h if norm is None else norm(h)), p)
+
+
+def ffn_update(ffn: Callable[[Tensor], Tensor], x: Tensor, p: Tensor) -> Tensor:
+    """Return ``p * ffn(x)``, what ``offn`` adds, for carriers normalised to ``x`` already."""
+    return gate(ffn(x), p)
 
 
 class OFFN(nn.Module):
@@ -33,9 +59,7 @@ class OFFN(nn.Module):
         Raises:
             ShapeError: ``p`` is not one presence per carrier.
         """
-        p = presence_of(h, self.tau, p)
-        update: Tensor = self.ffn(h if self.norm is None else self.norm(h))
-        return h + (p.unsqueeze(-1) * update).to(h.dtype)
+        return offn(self.ffn, h, presence_of(h, self.tau, p), self.norm)
 
     def extra_repr(self) -> str:
         """Show tau beside the wrapped modules."""

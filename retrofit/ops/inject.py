@@ -13,7 +13,16 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from retrofit.ops.gate import add_gated
 from retrofit.ops.presence import check_tau, presence_of
+
+
+def oinject(h: Tensor, e: Tensor, p: Tensor) -> Tensor:
+    """Return ``h + p * e``, (..., E) -> (..., E), in the dtype of ``h``.
+
+    ``e`` broadcasts to ``h``; ``p``, (...), is the presence of the carriers ``h``.
+    """
+    return add_gated(h, e, p)
 
 
 class OInject(nn.Module):
@@ -32,8 +41,7 @@ class OInject(nn.Module):
         Raises:
             ShapeError: ``p`` is not one presence per carrier.
         """
-        p = presence_of(h, self.tau, p)
-        return h + (p.unsqueeze(-1) * e).to(h.dtype)
+        return oinject(h, e, presence_of(h, self.tau, p))
 
     def extra_repr(self) -> str:
         """Show tau."""

@@ -11,9 +11,23 @@ Shapes: ``...`` any leading axes, E model width.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from torch import Tensor, nn
 
+from retrofit.ops.gate import gate
 from retrofit.ops.presence import check_tau, presence_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def onorm(norm: Callable[[Tensor], Tensor], h: Tensor, p: Tensor) -> Tensor:
+    """Return ``p * norm(h)``, (..., E) -> (..., E), in the norm's dtype.
+
+    ``p``, (...), is the presence of the carriers ``h``.
+    """
+    return gate(norm(h), p)
 
 
 class ONorm(nn.Module):
@@ -33,9 +47,7 @@ class ONorm(nn.Module):
         Raises:
             ShapeError: ``p`` is not one presence per carrier.
         """
-        p = presence_of(h, self.tau, p)
-        x: Tensor = self.norm(h)
-        return (p.unsqueeze(-1) * x).to(x.dtype)
+        return onorm(self.norm, h, presence_of(h, self.tau, p))
 
     def extra_repr(self) -> str:
         """Show tau beside the wrapped norm."""

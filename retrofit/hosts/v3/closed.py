@@ -19,9 +19,9 @@ from torch import Tensor
 from retrofit.closed.insertion import active_insertion
 from retrofit.errors import PresenceError, UnsupportedModeError
 from retrofit.hosts.declare import Presence, declared, declaring
-from retrofit.hosts.gates import scale
 from retrofit.hosts.v3.closed_cache import ClosedV3Cache
 from retrofit.hosts.v3.statistics import OStandardizedTabPFNV3
+from retrofit.ops import gate
 
 if TYPE_CHECKING:
     from tabpfn.architectures.interface import PerformanceOptions
@@ -149,13 +149,13 @@ class OClosedTabPFNV3(OStandardizedTabPFNV3):
         return x_BRCE, p_BRC > 0
 
     def _gated_cells(self, x_BRCE: Tensor, p_BRC: Tensor) -> Tensor:
-        return scale(x_BRCE, p_BRC)
+        return gate(x_BRCE, p_BRC)
 
     def _gated_column_target(self, y_BN1E: Tensor, p_BNC: Tensor) -> Tensor:
-        return scale(y_BN1E, p_BNC)
+        return gate(y_BN1E, p_BNC)
 
     def _gated_row_target(self, y_BNW: Tensor, p_BN: Tensor) -> Tensor:
-        return scale(y_BNW, p_BN)
+        return gate(y_BNW, p_BN)
 
     def _process_col_chunk(
         self, *, x_grouped_chunk_BNCjG: Tensor, y_col_emb_BNE: Tensor | None, num_train: int

@@ -6,6 +6,8 @@ vectors, N train rows, E model width.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from tabpfn.architectures.tabpfn_v3 import (
     ColumnAggregator,
@@ -16,7 +18,10 @@ from tabpfn.architectures.tabpfn_v3 import (
 from torch import Tensor
 
 from retrofit.hosts.declare import may_hold_nulls
-from retrofit.hosts.gates import Gates, scale
+from retrofit.ops import gate
+
+if TYPE_CHECKING:
+    from retrofit.hosts.gates import Gates
 
 
 class OSoftmaxScaling(SoftmaxScalingMLP):
@@ -51,7 +56,7 @@ class OInducedBlock(InducedSelfAttentionBlock):
         return hidden
 
     def _present_only(self, inducing_BIE: Tensor, present_B: Tensor) -> Tensor:
-        return scale(inducing_BIE, present_B[:, None])
+        return gate(inducing_BIE, present_B[:, None])
 
     def _induced_attention(
         self,
@@ -95,4 +100,4 @@ class OColumnAggregator(ColumnAggregator):
         return out
 
     def _present_only(self, cls_BRQE: Tensor, present_BR: Tensor) -> Tensor:
-        return scale(cls_BRQE, present_BR[..., None])
+        return gate(cls_BRQE, present_BR[..., None])

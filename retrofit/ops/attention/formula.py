@@ -10,7 +10,7 @@ The scores are always shifted by their maximum before ``exp``. A receiver withou
 empty source axis and a receiver of presence 0 give exactly 0.
 
 This file holds the formula as it reads, the reference of every other kernel. ``functional.py``
-has the function to call, ``attention_layer.py`` the module with projections.
+has the function to call, ``layer.py`` the module with projections.
 
 Source: H. Gong, "From Attention Masks to Inert Zero-Vector Tokens: OAttention and O-Closure for
 Token Dynamics", arXiv 2608.21174, 2026 (OAttention).

@@ -1,6 +1,6 @@
 """OAttention, the function to call: checks, choice of the kernel, and the receiver's gate.
 
-The formula is in ``attention.py``.
+The formula is in ``formula.py``.
 
 Shapes: B batch, S receivers, J sources, H heads, h kv heads (H % h == 0), D head width.
 """

@@ -2,8 +2,8 @@
 
     out_i = p_i * W_o concat_heads(oattention(W_q x_i, W_k y_j, W_v y_j; p_j, m_ij))
 
-The gate stands after the projection, so that an output bias cannot wake a NULL receiver. The
-formula is in ``attention.py``.
+The gate stands after the projection, so that an output bias cannot wake a NULL receiver; a
+receiver that no source supports gets 0 too. The formula is in ``formula.py``.
 
 Source: H. Gong, "From Attention Masks to Inert Zero-Vector Tokens: OAttention and O-Closure for
 Token Dynamics", arXiv 2608.21174, 2026 (OAttention).
@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING
 from torch import Tensor, nn
 
 from retrofit.ops.attention.functional import oattention
+from retrofit.ops.attention.support import receiver_presence
 from retrofit.ops.errors import OperatorError, ShapeError
+from retrofit.ops.gate import gate
 from retrofit.ops.presence import check_tau, presence_of
 
 if TYPE_CHECKING:
@@ -118,8 +120,9 @@ class OAttention(nn.Module):
             eps_mode=config.eps_mode,
             backend=config.backend,
         )
-        update_BSE: Tensor = self.out_projection(out_BHSD.transpose(1, 2).flatten(2))
-        return (p_BS.unsqueeze(-1) * update_BSE).to(update_BSE.dtype)
+        if self.out_projection.bias is not None:
+            p_BS = receiver_presence(p_BS, p_BJ, mask)
+        return gate(self.out_projection(out_BHSD.transpose(1, 2).flatten(2)), p_BS)
 
     def _check_widths(self, x_BSE: Tensor, y_BJF: Tensor) -> None:
         wanted = self.q_projection.in_features, self.k_projection.in_features

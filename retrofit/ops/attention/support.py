@@ -43,6 +43,19 @@ def may_read_values(x: Tensor) -> bool:
     return x.device.type == "cpu" and _transform() is None
 
 
+def receiver_presence(p_BS: Tensor, p_BJ: Tensor, mask: Tensor | None) -> Tensor:
+    """Return the presences of receivers, (B, S), with 0 for those that no source supports.
+
+    OAttention of an empty support is 0 as a whole, whatever the bias of an output projection is.
+    """
+    if mask is None:
+        supported_BS = (p_BJ != 0).any(-1, keepdim=True)
+    else:
+        seen_BHSJ = (p_BJ != 0)[:, None, None, :] & (mask[(None,) * (4 - mask.dim())] != 0)
+        supported_BS = seen_BHSJ.any(-1).any(1)
+    return p_BS.where(supported_BS, 0.0)
+
+
 def present_first(
     k_BhJD: Tensor, v_BhJD: Tensor, p_BJ: Tensor, mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:

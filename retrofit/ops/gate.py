@@ -1,0 +1,28 @@
+"""The gate: what a token emits counts in proportion to its presence.
+
+    gate(x, p) = p * x            add_gated(h, x, p) = h + p * x
+
+Every operator of this package ends in one of the two, so each is written here and nowhere else.
+A NULL token has p = 0, so nothing is emitted from it and nothing is added to it.
+
+Source: H. Gong, "From Attention Masks to Inert Zero-Vector Tokens: OAttention and O-Closure for
+Token Dynamics", arXiv 2608.21174, 2026 (local maps).
+Shapes: ``...`` any leading axes, E model width.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def gate(x: Tensor, p: Tensor) -> Tensor:
+    """Return ``p * x``, (..., E) and (...) -> (..., E), in the dtype of ``x``."""
+    return (p.unsqueeze(-1) * x).to(x.dtype)
+
+
+def add_gated(h: Tensor, x: Tensor, p: Tensor) -> Tensor:
+    """Return ``h + p * x``; ``x`` broadcasts to ``h`` (..., E), whose dtype the sum has."""
+    return h + (p.unsqueeze(-1) * x).to(h.dtype)
