@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -28,12 +29,13 @@ if TYPE_CHECKING:
 class Presence:
     """True for each row and column that is there, False for a NULL one; None if all are.
 
-    Anything that ``torch.as_tensor`` takes: (B, N), (B, M), (B, C) with one line per batch
-    element, or (N,), (M,), (C,) for all of them.
+    A tensor, an array, a list or a pandas object: (B, N), (B, M), (B, C) with one line per batch
+    element, or (N,), (M,), (C,) for all of them. It counts by position, whatever index a pandas
+    object has, and is copied.
 
     Raises:
-        PresenceError: a mask is not boolean, has another number of axes or another batch size
-            than the rest, or leaves a batch element without any train row or column.
+        PresenceError: a mask is not boolean or holds gaps, has another number of axes or another
+            batch size than the rest, or leaves a batch element without any train row or column.
     """
 
     train_rows: Any = None
@@ -46,8 +48,7 @@ class Presence:
             mask = getattr(self, name)
             if mask is None:
                 continue
-            mask = torch.as_tensor(mask)
-            _require_mask(name, mask)
+            mask = _copied_mask(name, mask)
             if name != "test_rows" and not bool(mask.any(-1).all()):
                 msg = f"{name} leaves a table without any; a prediction needs at least one"
                 raise PresenceError(msg)
@@ -73,13 +74,37 @@ class Presence:
         )
 
 
-def _require_mask(name: str, mask: Tensor) -> None:
+def _copied_mask(name: str, given: Any) -> Tensor:
+    if isinstance(given, Tensor) and given.layout == torch.strided:
+        mask, dtype = given.detach().clone(), str(given.dtype)
+    else:
+        array = _array(name, given)
+        dtype = str(array.dtype)
+        if array.dtype == object and all(isinstance(x, (bool, np.bool_)) for x in array.flat):
+            array = array.astype(bool)
+        mask = torch.from_numpy(array.copy()) if array.dtype == bool else torch.empty(0)
     if mask.dtype != torch.bool:
-        msg = f"{name} must be boolean, True for what is there; its dtype is {mask.dtype}"
+        msg = (
+            f"{name} must be boolean, True for what is there and no gaps; its dtype is {dtype} "
+            "(of an additive mask of 0 and -inf, give mask == 0)"
+        )
         raise PresenceError(msg)
     if mask.ndim not in (1, 2):
         msg = f"{name} must have one axis, or two, batch first; its shape is {tuple(mask.shape)}"
         raise PresenceError(msg)
+    return mask
+
+
+def _array(name: str, given: Any) -> np.ndarray:
+    try:
+        array = np.asarray(given)
+    except Exception as error:  # what an object of any kind raises when it is to be an array
+        msg = f"{name} cannot be read as an array of booleans: {type(given).__name__}, {error}"
+        raise PresenceError(msg) from error
+    if np.ma.is_masked(given):
+        msg = f"{name} is a masked array with gaps; fill them: mask.filled(False)"
+        raise PresenceError(msg)
+    return array
 
 
 def _fitted(name: str, mask: Tensor | None, batch: int, length: int) -> Tensor:

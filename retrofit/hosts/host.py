@@ -64,7 +64,7 @@ class Host:
     def from_model(
         cls, model: TabPFNV3, inference_config: InferenceConfig, *, name: str = "in-memory"
     ) -> Host:
-        """A host from a TabPFN v3 regressor in memory.
+        """A host from a TabPFN v3 regressor in memory, of which it keeps a copy.
 
         Raises:
             UnsupportedHostError: ``model`` is not a TabPFN v3, or a classifier.
@@ -78,13 +78,14 @@ class Host:
         if model.task_type != "regression":
             msg = f"{name} is a {model.task_type} model; oretro patches regressors"
             raise UnsupportedHostError(msg)
+        model = copy.deepcopy(model)
         state = tensors(model)
         borders = model.regression_borders.detach().to(torch.float32).clone()
         return cls(
             name=name,
             model=model,
             architecture_config=model.config,
-            inference_config=inference_config,
+            inference_config=copy.deepcopy(inference_config),
             criterion=FullSupportBarDistribution(borders, ignore_nan_targets=True),
             sha256=tensors_sha256(state),
             dtypes={key: tensor.dtype for key, tensor in state.items()},

@@ -10,6 +10,7 @@ Shapes: B batch, S receivers, J sources, H heads, D head width, E model width.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 from collections import Counter
@@ -49,11 +50,18 @@ SIGNIFICANT_DIGITS = 4
 
 @dataclass(frozen=True, eq=False)
 class CalibrationTable:
-    """One table: features (rows, columns) and targets (rows,); never an evaluation row."""
+    """One table: features (rows, columns) and targets (rows,); never an evaluation row.
+
+    Both are copied.
+    """
 
     name: str
     X: ArrayLike
     y: ArrayLike
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "X", copy.deepcopy(self.X))
+        object.__setattr__(self, "y", copy.deepcopy(self.y))
 
 
 @dataclass(frozen=True)

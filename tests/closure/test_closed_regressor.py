@@ -242,3 +242,14 @@ def test_other_variants_have_the_stock_estimator(
     other = retrofit.patch(tiny_host, variant, tau=1.0, tables=calibration)
     assert type(regressor(other)) is TabPFNRegressor
     assert type(regressor(tiny_closed)) is ClosedRegressor
+
+
+@pytest.mark.parametrize("mode", ["plain", "cache", "low memory"])
+def test_a_fitted_estimator_keeps_copies(mode: str, raw: Raw, tiny_closed: Patched) -> None:
+    X, y, train, columns = raw.X.copy(), raw.y.copy(), raw.train.copy(), raw.columns.copy()
+    fitted = regressor(tiny_closed, **MODES[mode])
+    fitted.fit(X, y, presence=Presence(train_rows=train, columns=columns))
+    before = fitted.predict(raw.X_test, test_rows=raw.test)
+    X[:], y[:], train[:], columns[:] = 7.0, 7.0, True, True
+    after = fitted.predict(raw.X_test, test_rows=raw.test)
+    assert np.array_equal(after, before, equal_nan=True)
