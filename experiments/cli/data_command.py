@@ -73,6 +73,7 @@ def show_data(
     from experiments.cli.data_options import file_options, openml_options
     from experiments.cli.output import print_json, print_table
     from experiments.data.facts import load_only, table_facts
+    from experiments.io.text import visible
     from experiments.sweep.config import load_config
 
     # A file without --target is told so, rather than that it is no data set's name.
@@ -87,8 +88,10 @@ def show_data(
     if as_json:
         print_json(facts)
         return
-    shown = facts | {"notes": "; ".join(table.notes) or "none"}
-    print_table("", ("fact", "value"), [(key, str(value)) for key, value in shown.items()])
+    notes = facts.pop("notes")
+    print_table("", ("fact", "value"), [(key, str(value)) for key, value in facts.items()])
+    for note in notes:
+        typer.echo(f"note: {visible(note)}")
 
 
 @data.command("fetch", epilog=FETCH_EXAMPLES)

@@ -15,7 +15,7 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from experiments.data.infer import is_number
+from experiments.data.cells import is_number
 from experiments.errors import DataError
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ _OTHER_KINDS = {
 }
 _WEB_PAGE = re.compile(r"\s*<(!doctype\s+html|html|\?xml)", re.IGNORECASE)
 _CELL_LIMIT = 2**27
+_INFLATED_LIMIT = 2**30
+_UNPAIRED = re.compile("[\ud800-\udfff]")
 
 
 def read_csv(entry: FileSet, notes: list[str]) -> tuple[list[str], list[list[str]]]:
@@ -52,9 +54,8 @@ def read_csv(entry: FileSet, notes: list[str]) -> tuple[list[str], list[list[str
         raise DataError(f"{path} is empty")
     if _WEB_PAGE.match(text):
         raise DataError(f"{path} is a web page or XML, not a table (an error page of a download?)")
-    header_line = text.lstrip("\r\n").splitlines()[0]
-    delimiter = entry.delimiter or _delimiter(header_line)
     with _long_cells():
+        delimiter = entry.delimiter or _delimiter(text)
         names, rows = _parse(text, delimiter, path)
     names = _clean_names(names, rows, path, notes)
     columns = [list(cells) for cells in zip(*rows, strict=True)]
@@ -65,9 +66,12 @@ def _read_bytes(path: Path, notes: list[str]) -> bytes:
     raw = path.read_bytes()
     if raw[:2] == b"\x1f\x8b":
         try:
-            raw = gzip.decompress(raw)
+            with gzip.open(io.BytesIO(raw)) as file:
+                raw = file.read(_INFLATED_LIMIT + 1)
         except (OSError, EOFError, zlib.error) as error:
             raise DataError(f"{path}: a damaged gzip archive ({error})") from None
+        if len(raw) > _INFLATED_LIMIT:
+            raise DataError(f"{path}: inflates to more than {_INFLATED_LIMIT >> 20} MiB; unpack it")
         notes.append("the file is gzip-compressed")
     for start, kind in _OTHER_KINDS.items():
         if raw.startswith(start):
@@ -84,24 +88,36 @@ def _decode(raw: bytes, entry: FileSet, notes: list[str]) -> str:
         encoding = "utf-8-sig"
     try:
         text = raw.decode(encoding)
-    except LookupError:
-        raise DataError(f"{entry.path}: there is no encoding '{encoding}'") from None
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise DataError(
             f"{entry.path}: line {line} holds byte 0x{raw[error.start]:02x}, which is not "
-            f"{entry.encoding}; name the encoding, such as cp1252"
+            f"{entry.encoding}; name the encoding, such as --encoding cp1252"
         ) from None
+    except (LookupError, ValueError, AssertionError):  # not a codec of text, or not for a file
+        raise DataError(f"{entry.path}: there is no encoding '{encoding}'") from None
+    if unpaired := _UNPAIRED.search(text):
+        line = text.count("\n", 0, unpaired.start()) + 1
+        raise DataError(f"{entry.path}: line {line} is not {encoding}: half a character")
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise DataError(f"{entry.path}: line {line} holds NUL bytes; the file is damaged or binary")
     return text
 
 
-def _delimiter(header: str) -> str:
+def _delimiter(text: str) -> str:
     """The candidate that splits the header into most cells; a comma where none does."""
-    counts = {mark: len(next(csv.reader([header], delimiter=mark))) for mark in _DELIMITERS}
+    counts = {mark: _header_cells(text, mark) for mark in _DELIMITERS}
     return max(_DELIMITERS, key=lambda mark: counts[mark])
+
+
+def _header_cells(text: str, delimiter: str) -> int:
+    """Cells of the first line that is not empty; 0 where this delimiter cannot be the right one."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    try:
+        return next((len(cells) for cells in reader if any(cells)), 0)
+    except csv.Error:
+        return 0
 
 
 @contextmanager

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from experiments.data.csv_file import read_csv
-from experiments.data.infer import infer_column
+from experiments.data.infer import Column, as_words, infer_column, word_notes
+from experiments.data.parquet_file import read_parquet
 from experiments.data.table import Table, make_table
 from experiments.errors import DataError
 from experiments.io.text import readable_name
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from experiments.data.settings import FileSet
 
 _PARQUET = b"PAR1"
+_MADE_UP = re.compile(r"Unnamed: \d+(_level_\d+)?")
 
 
 def load_file(entry: FileSet) -> Table:
@@ -31,9 +36,14 @@ def load_file(entry: FileSet) -> Table:
     """
     path = entry.path
     notes: list[str] = []
-    frame = _read_parquet(entry) if _magic(path) == _PARQUET else _read_text(entry, notes)
+    parquet = _magic(path) == _PARQUET
+    frame = read_parquet(entry, notes) if parquet else _read_text(entry, notes)
+    if parquet:
+        _check_columns(entry, [str(name) for name in frame.columns])
+    frame = _without_made_up_columns(frame, entry, notes)
+    words = [name for name in frame.columns if str(name) in entry.words]
     table = make_table(
-        frame,
+        frame.astype(dict.fromkeys(words, "category")),
         name=entry.label,
         target=entry.target,
         licence="the user's own",
@@ -43,7 +53,7 @@ def load_file(entry: FileSet) -> Table:
     notes += table.notes
     if entry.drop:
         notes.append(f"left out as asked: {', '.join(entry.drop)}")
-    return dataclasses.replace(table, notes=(*notes, *_warnings(table)))
+    return dataclasses.replace(table, notes=(*notes, *_warnings(table, entry)))
 
 
 def _magic(path: Path) -> bytes:
@@ -58,63 +68,77 @@ def _magic(path: Path) -> bytes:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
-def _check_drop(entry: FileSet, names: Sequence[str]) -> None:
-    for name in entry.drop:
-        if name not in names:
-            shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
-            raise DataError(f"{entry.path}: no column '{name}' to drop; there are {shown}")
+def _check_columns(entry: FileSet, names: Sequence[str]) -> None:
+    for kind, asked in (("to drop", entry.drop), ("to take as words", entry.words)):
+        for name in asked:
+            if name not in names:
+                shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+                raise DataError(f"{entry.path}: no column '{name}' {kind}; there are {shown}")
     if entry.target in entry.drop:
         raise DataError(f"{entry.path}: '{entry.target}' is both the target and a column to drop")
-
-
-def _read_parquet(entry: FileSet) -> pd.DataFrame:
-    import pandas as pd
-
-    path = entry.path
-    try:
-        frame = pd.read_parquet(path)
-    except Exception as error:  # pyarrow's own errors, which share no base class
-        line = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(f"{path}: not a whole parquet file: {line}") from None
-    if not isinstance(frame.index, pd.RangeIndex):
-        frame = frame.reset_index()
-    _check_drop(entry, [str(name) for name in frame.columns])
-    return frame
+    if entry.target in entry.words:
+        raise DataError(f"{entry.path}: '{entry.target}' is the target, which cannot be words")
 
 
 def _read_text(entry: FileSet, notes: list[str]) -> pd.DataFrame:
     import pandas as pd
 
     names, columns = read_csv(entry, notes)
-    _check_drop(entry, names)
-    used = {
-        name: infer_column(
-            name,
-            cells,
-            where=str(entry.path),
-            decimal=entry.decimal,
-            is_target=name == entry.target,
-        )
-        for name, cells in zip(names, columns, strict=True)
-        if name not in entry.drop
-    }
-    for inferred in used.values():
-        notes += inferred.notes
-    kept = {name: inferred.values for name, inferred in used.items()}
-    # Dropped columns stay visible to the check that names them, unread.
-    dropped = {name: [None] * len(columns[0]) for name in names if name in entry.drop}
-    frame: pd.DataFrame = pd.DataFrame({**kept, **dropped})
+    _check_columns(entry, names)
+    read: dict[str, pd.Series] = {}
+    for name, written in zip(names, columns, strict=True):
+        if name in entry.drop:
+            # Visible, unread, to the check that names columns.
+            read[name] = pd.Series([None] * len(written), dtype=object)
+        elif name in entry.words:
+            read[name] = as_words(name, written)
+        else:
+            column = Column(name, str(entry.path), entry.decimal, name == entry.target)
+            inferred = infer_column(column, written)
+            read[name] = inferred.values
+            notes += inferred.notes
+    frame: pd.DataFrame = pd.DataFrame(read)
     return frame
 
 
-def _warnings(table: Table) -> list[str]:
+def _without_made_up_columns(frame: pd.DataFrame, entry: FileSet, notes: list[str]) -> pd.DataFrame:
+    """Leave out row labels that pandas, reading a column without a name, has given one."""
+    found = [
+        name
+        for name in frame.columns
+        if _MADE_UP.fullmatch(str(name)) and name not in (*entry.drop, *entry.words, entry.target)
+    ]
+    labels = [name for name in found if _are_whole(frame[name]) and frame[name].is_unique]
+    if labels:
+        notes.append(f"row labels without a name are left out: {', '.join(labels)}")
+    kept: pd.DataFrame = frame.drop(columns=labels)
+    return kept
+
+
+def _are_whole(values: pd.Series) -> bool:
+    """Whether every cell holds a whole number."""
+    if values.dtype.kind not in "iuf" or values.isna().any():
+        return False
+    return bool((values % 1 == 0).all())
+
+
+def _warnings(table: Table, entry: FileSet) -> list[str]:
     """What a careful reader would ask about the table."""
     found = []
     rows = len(table.y)
     for name in table.categorical:
-        if rows > 2 and len(table.X[name].cat.categories) == rows:
+        levels = table.X[name].cat.categories
+        if name not in entry.words:
+            found += word_notes(name, levels, entry.decimal)
+        if rows > 2 and len(levels) == rows:
             found.append(
                 f"column '{name}' holds another text in every row: if it is an identifier, drop it"
+            )
+    for name in table.X.columns.difference(table.categorical, sort=False):
+        column = table.X[name]
+        if rows > 2 and _are_whole(column) and column.is_unique and np.ptp(column) == rows - 1:
+            found.append(
+                f"column '{name}' counts the rows, in some order: if it is an identifier, drop it"
             )
     empty = [name for name in table.X.columns if table.X[name].isna().all()]
     if empty:

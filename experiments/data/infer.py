@@ -1,28 +1,31 @@
-"""What the cells of a CSV column mean: numbers, truth values or words."""
+"""What a column of cells means: numbers, truth values or words, or a sentence that says why not.
+
+One policy, written down for readers in ``docs/bring-your-own.md``: a column of numbers holds
+numbers and missing markers alone, and nothing is turned into words without a note.
+"""
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from experiments.data import cells
+from experiments.data.normalise import EXACT
 from experiments.errors import DataError
+from experiments.io.text import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf(inity)?", re.IGNORECASE)
-_COMMA_NUMBER = re.compile(r"[+-]?(\d+,?\d*|,\d+)([eE][+-]?\d+)?|[+-]?inf(inity)?", re.IGNORECASE)
-_WITH_COMMA = re.compile(r"[+-]?\d+,\d+")
-_DATE = re.compile(
-    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ]\d{1,2}:\d{2}.*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}( .*)?"
-)
-_MISSING_NUMBERS = {"na", "n/a", "nan", "null", "none", "?", "-", "."}
-"""Spellings of a missing number. In a column of words they are words: NA is Namibia."""
 _TRUTH = {"true": 1.0, "false": 0.0}
+_SHOWN = 40
+"""Longest part of a cell that a message repeats."""
+_SPELLINGS = 5
 
 
 @dataclass(frozen=True)
@@ -33,82 +36,131 @@ class Inferred:
     notes: tuple[str, ...] = ()
 
 
-def is_number(cell: str, decimal: str) -> bool:
-    """Whether the whole cell is one number."""
-    pattern = _NUMBER if decimal == "." else _COMMA_NUMBER
-    return pattern.fullmatch(cell.strip()) is not None
+@dataclass(frozen=True)
+class Column:
+    """Where a column of cells stands, and how its numbers are written."""
+
+    name: str
+    where: str
+    decimal: str
+    is_target: bool
 
 
-def infer_column(
-    name: str, cells: Sequence[str], *, where: str, decimal: str, is_target: bool
-) -> Inferred:
+def infer_column(column: Column, written: Sequence[str]) -> Inferred:
     """Read a column of cells; an empty cell is missing in every kind of column.
 
     Raises:
-        DataError: dates; numbers with a decimal comma that was not announced; a target that is not
-            made of numbers.
+        DataError: dates; numbers written with other signs; a column of numbers, or a target, in
+            which a word is not a number.
     """
-    texts = [cell.strip() for cell in cells]
+    texts = [cell.strip() for cell in written]
     known = [text for text in texts if text]
-    if not known:
-        return Inferred(_numbers(name, [np.nan] * len(texts)))
-    words = [text for text in known if not is_number(text, decimal)]
-    spelled = [text for text in words if text.lower() not in _MISSING_NUMBERS]
-    if not spelled and len(words) < len(known):
-        return _as_numbers(name, texts, decimal, words)
-    if {text.lower() for text in spelled} <= set(_TRUTH) and len(spelled) == len(known):
-        return Inferred(_numbers(name, [_TRUTH.get(text.lower(), np.nan) for text in texts]))
-    _refuse(name, known, spelled, where=where, decimal=decimal)
-    if is_target:
-        bad = next(index for index, text in enumerate(texts) if text in set(spelled or words))
-        raise DataError(
-            f"{where}: target column '{name}': row {bad} holds '{texts[bad]}', which is not a "
-            "number; convert the column to numbers or choose another target"
-        )
-    values = pd.Series([cell if cell.strip() else None for cell in cells], name=name, dtype=object)
-    return Inferred(values, tuple(_text_notes(name, known, words, spelled)))
+    words = [text for text in known if not cells.is_number(text, column.decimal)]
+    markers = [text for text in words if cells.is_missing(text)]
+    if len(markers) == len(words):
+        values = [_number(text, column.decimal) for text in texts]
+        return Inferred(_series(values, column.name), _read_as_missing(column, markers))
+    numbers, filled = len(known) - len(words), len(known) - len(markers)
+    spelled = [text for text in words if not cells.is_missing(text)]
+    if {text.lower() for text in spelled} <= set(_TRUTH) and not numbers:
+        truth = [_TRUTH.get(text.lower(), np.nan) for text in texts]
+        return Inferred(_series(truth, column.name), _read_as_missing(column, markers))
+    _refuse_dates(column, spelled, filled)
+    _refuse_words_among_numbers(column, texts, spelled, numbers, filled)
+    return Inferred(as_words(column.name, written))
 
 
-def _as_numbers(name: str, texts: Sequence[str], decimal: str, words: Sequence[str]) -> Inferred:
-    values = [
-        float(text.replace(",", ".") if decimal == "," else text)
-        if is_number(text, decimal)
-        else np.nan
-        for text in texts
-    ]
+def as_words(name: str, written: Sequence[str]) -> pd.Series:
+    """The cells as they stand, None where they are empty."""
+    values = [cell if cell.strip() else None for cell in written]
+    return pd.Series(values, name=name, dtype=object)
+
+
+def word_notes(name: str, levels: Iterable[str], decimal: str) -> list[str]:
+    """What to know of a column that is read as words, whatever file it came from."""
+    texts = [level.strip() for level in levels]
+    numbers = [text for text in texts if cells.is_number(text, decimal)]
+    markers = [text for text in texts if cells.is_missing(text)]
+    others = [text for text in texts if text not in {*numbers, *markers}]
     notes = []
-    if words:
-        spellings = ", ".join(sorted(set(words)))
-        notes.append(f"column '{name}': {len(words)} cell(s) {spellings} read as missing")
-    return Inferred(_numbers(name, values), tuple(notes))
-
-
-def _refuse(
-    name: str, known: Sequence[str], spelled: Sequence[str], *, where: str, decimal: str
-) -> None:
-    if len(spelled) == len(known) and all(_DATE.fullmatch(text) for text in known):
-        raise DataError(
-            f"{where}: column '{name}' holds dates such as '{known[0]}'; drop it or turn it into "
-            "numbers (year, month, days since a date)"
+    if numbers and others:
+        notes.append(
+            f"column '{name}' mixes words and numbers: read as text; words are {_some(others)}"
         )
-    if decimal == "." and spelled and all(_WITH_COMMA.fullmatch(text) for text in spelled):
-        raise DataError(
-            f"{where}: column '{name}' holds '{spelled[0]}': if that is a decimal comma, say so "
-            "with decimal ','; if it separates thousands, remove it"
+    elif numbers:
+        notes.append(f"column '{name}' holds numbers, and the file says that they are text")
+    elif others and all(cells.is_amount(text) for text in others):
+        notes.append(
+            f"column '{name}' holds amounts such as {_some(others[:1])}: read as words, without "
+            "their order; write plain numbers to keep it"
         )
-
-
-def _text_notes(
-    name: str, known: Sequence[str], words: Sequence[str], spelled: Sequence[str]
-) -> list[str]:
-    notes = []
-    if len(words) < len(known):
-        notes.append(f"column '{name}' mixes words and numbers: read as text")
-    kept = sorted({text for text in words if text not in set(spelled)})
-    if kept:
-        notes.append(f"column '{name}': {', '.join(kept)} kept as a word, not as missing")
+    if markers:
+        notes.append(f"column '{name}': {_some(markers)} kept as a word, not as missing")
     return notes
 
 
-def _numbers(name: str, values: Sequence[float]) -> pd.Series:
-    return pd.Series(np.asarray(values, dtype=np.float64), name=name)
+def _refuse_dates(column: Column, spelled: Sequence[str], filled: int) -> None:
+    dates = [text for text in spelled if cells.is_date(text)]
+    if 2 * len(dates) > filled:
+        raise DataError(
+            f"{column.where}: column '{column.name}' holds dates such as {_some(dates[:1])}; drop "
+            "it or turn it into numbers (year, month, days since a date)"
+        )
+
+
+def _refuse_words_among_numbers(
+    column: Column, texts: Sequence[str], spelled: Sequence[str], numbers: int, filled: int
+) -> None:
+    """A word may stand among numbers where it is one of many words, and nowhere else."""
+    signs = {text: cells.disguise(text, column.decimal) for text in dict.fromkeys(spelled)}
+    disguised = sum(1 for text in spelled if signs[text])
+    if not column.is_target and 2 * (numbers + disguised) <= filled:
+        return
+    row, word = next((row, text) for row, text in enumerate(texts) if text in signs)
+    held = f"column '{column.name}': row {row} holds {_some([word])}"
+    if column.is_target:
+        raise DataError(
+            f"{column.where}: target {held}, which is not a number; convert the column to numbers "
+            "or choose another target"
+        )
+    if signs[word] == cells.OTHER_MARK:
+        raise DataError(
+            f"{column.where}: column '{column.name}' holds {_some([word])}: if that is a decimal "
+            f"{'comma' if column.decimal == '.' else 'point'}, say so with decimal "
+            f"'{',' if column.decimal == '.' else '.'}'; if it separates thousands, remove it"
+        )
+    what = f"a number with {signs[word]}" if signs[word] else "which is not a number"
+    raise DataError(
+        f"{column.where}: {held}, {what}, and so do {len(spelled) - 1} other of {filled} cells; "
+        "write plain numbers and leave missing cells empty, drop the column, or take it as words "
+        "(--words COLUMN)"
+    )
+
+
+def _read_as_missing(column: Column, markers: Sequence[str]) -> tuple[str, ...]:
+    if not markers:
+        return ()
+    return (f"column '{column.name}': {len(markers)} cell(s) {_some(markers)} read as missing",)
+
+
+def _some(texts: Sequence[str]) -> str:
+    """The most frequent texts, each cut short, in quotes."""
+    common = [text for text, _ in Counter(texts).most_common(_SPELLINGS)]
+    more = ", ..." if len(set(texts)) > len(common) else ""
+    return ", ".join(f"'{shortened(text, _SHOWN)}'" for text in common) + more
+
+
+def _number(text: str, decimal: str) -> float | Decimal:
+    """The number, exactly where float64 could not tell it from its neighbours."""
+    if not cells.is_number(text, decimal):
+        return np.nan
+    plain = text.replace(",", ".") if decimal == "," else text
+    value = float(plain)
+    return value if abs(value) <= EXACT or np.isinf(value) else Decimal(plain)
+
+
+def _series(values: Sequence[float | Decimal], name: str) -> pd.Series:
+    exact = any(isinstance(value, Decimal) for value in values)
+    array = np.array(values, object if exact else np.float64)
+    column: pd.Series = pd.Series(array, name=name)
+    return column

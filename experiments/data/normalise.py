@@ -19,6 +19,8 @@ from experiments.errors import DataError
 
 _NUMBERS = (numbers.Real, Decimal)
 _LARGEST = float(np.finfo(np.float32).max)
+EXACT = 2.0**53
+"""Up to here every whole number is a float64."""
 
 
 def normalise_feature(column: pd.Series, *, table: str) -> tuple[pd.Series, str | None]:
@@ -27,7 +29,8 @@ def normalise_feature(column: pd.Series, *, table: str) -> tuple[pd.Series, str 
     Numbers and booleans become float64 (missing is NaN). Text and every declared category become
     an unordered category whose levels are the sorted distinct strings (missing stays missing).
     Object columns are judged by their values: booleans with gaps become 0/1/NaN, numbers become
-    float64, and a mix of words and numbers becomes text, which the note says.
+    float64, and a mix of words and numbers becomes text, which the note says; so does a note where
+    float64 makes one number of several.
 
     Raises:
         DataError: dates, complex numbers, numbers beyond float32, or values that are neither text
@@ -39,13 +42,13 @@ def normalise_feature(column: pd.Series, *, table: str) -> tuple[pd.Series, str 
         return _text_column(values.astype(object), name), None
     _refuse_dtype(values, name, table)
     if dtypes.is_bool_dtype(values.dtype) or dtypes.is_numeric_dtype(values.dtype):
-        return pd.Series(_within_float32(values, name, table), name=name), None
+        return _number_column(values, name, table)
     if not dtypes.is_object_dtype(values.dtype):
         return _text_column(values.astype(object), name), None
 
     kinds = _value_kinds(values, name, table)
     if "text" not in kinds:
-        return pd.Series(_within_float32(values, name, table), name=name), None
+        return _number_column(values, name, table)
     mixed = kinds != {"text"}
     note = f"column '{name}' mixes words and numbers: read as text" if mixed else None
     return _text_column(values, name), note
@@ -55,7 +58,8 @@ def normalise_target(column: pd.Series, *, table: str) -> np.ndarray:
     """Return the target as float64, NaN where it is missing.
 
     Raises:
-        DataError: text, dates, complex numbers or infinities; names the first bad value.
+        DataError: text, dates, complex numbers, infinities, or numbers that float64 merges; names
+            the first bad value.
     """
     name = str(column.name)
     values = _dense(column)
@@ -70,7 +74,10 @@ def normalise_target(column: pd.Series, *, table: str) -> np.ndarray:
                     f"table '{table}', target column '{name}': row {row} holds {value!r}, which is "
                     "not a number; convert the column to numbers or choose another target"
                 )
-    return _as_float64(values, name, table)
+    plain = _as_float64(values, name, table)
+    if merged := _merged(values, plain):
+        raise DataError(f"table '{table}', target column '{name}': {merged}; subtract an offset")
+    return plain
 
 
 def _dense(column: pd.Series) -> pd.Series:
@@ -115,6 +122,23 @@ def _as_float64(values: pd.Series, name: str, table: str) -> np.ndarray:
             f"in row {infinite[0]}; replace them by a number or leave the cells empty"
         )
     return plain
+
+
+def _number_column(values: pd.Series, name: str, table: str) -> tuple[pd.Series, str | None]:
+    plain = _within_float32(values, name, table)
+    merged = _merged(values, plain)
+    note = f"column '{name}': {merged}; if it is an identifier, drop it" if merged else None
+    return pd.Series(plain, name=name), note
+
+
+def _merged(values: pd.Series, plain: np.ndarray) -> str:
+    """How many large numbers become how few in float64; empty if none is lost."""
+    if dtypes.is_float_dtype(values.dtype):
+        return ""
+    large = np.abs(plain) > EXACT
+    exact = len(set(values[large].tolist()))
+    left = len(np.unique(plain[large]))
+    return f"{exact} numbers beyond 2**53 become {left} in float64" if left < exact else ""
 
 
 def _within_float32(values: pd.Series, name: str, table: str) -> np.ndarray:

@@ -25,8 +25,10 @@ class FileSet(BaseModel):
     """Name of the data set in every table; the file's name without its ending where empty."""
     drop: tuple[str, ...] = ()
     """Columns that must not reach the model: identifiers, leaks of the target, dates."""
-    delimiter: str | None = Field(default=None, min_length=1, max_length=1)
-    """Character between the cells of a CSV; None looks at the header."""
+    words: tuple[str, ...] = ()
+    """Columns whose numbers are names, such as codes: read as words."""
+    delimiter: str | None = Field(default=None, min_length=1)
+    """Character between the cells of a CSV, or ``tab``; None looks at the header."""
     decimal: Literal[".", ","] = "."
     encoding: str = "utf-8"
 
@@ -39,6 +41,14 @@ class FileSet(BaseModel):
         for ending in (".gz", ".csv", ".tsv", ".txt", ".parquet", ".pq"):
             stem = stem.removesuffix(ending)
         return stem or readable_name(self.path.name)
+
+    @field_validator("delimiter")
+    @classmethod
+    def _is_one_mark(cls, delimiter: str | None) -> str | None:
+        mark = {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter)
+        if mark is not None and (len(mark) > 1 or mark.isalnum() or mark in "\"'\r\n\0"):
+            raise ValueError("must be one mark, such as ';', or 'tab'")
+        return mark
 
     @field_validator("path")
     @classmethod

@@ -63,11 +63,11 @@ NOTED: dict[str, tuple[bytes, str]] = {
     "bar and comma in a name": (PLAIN.replace(b"a,b,y", b'a|b,"b, c",y'), ""),
     "a country called NA": (
         lines("land,b,y", lambda n: f"{['NA', 'FR', 'DE'][n % 3]},{B[n]},{2 * A[n]}"),
-        "column 'land': NA kept as a word, not as missing",
+        "column 'land': 'NA' kept as a word, not as missing",
     ),
     "a number called NA": (
         lines("a,b,y", lambda n: f"{'NA' if n == 4 else A[n]},{B[n]},{2 * A[n]}"),
-        "column 'a': 1 cell(s) NA read as missing",
+        "column 'a': 1 cell(s) 'NA' read as missing",
     ),
     "missing target": (_MISSING_TARGET, "1 row(s) without a target value left out"),
     "600 columns": (
@@ -76,7 +76,7 @@ NOTED: dict[str, tuple[bytes, str]] = {
             lambda n: f"{n}," + "1," * 599 + str(n),
             8,
         ),
-        "",
+        "column 'f0' counts the rows, in some order: if it is an identifier, drop it",
     ),
     "constant target": (lines("a,b,y", lambda n: f"{A[n]},{B[n]},5"), ""),
     "huge target": (lines("a,b,y", lambda n: f"{A[n]},{B[n]},{A[n]}e200"), ""),

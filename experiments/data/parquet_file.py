@@ -1,0 +1,65 @@
+"""Reading a parquet file; row labels that nobody named do not become a feature."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from experiments.errors import DataError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+    from experiments.data.settings import FileSet
+
+_LABELS = re.compile(r"__index_level_\d+__")
+"""Names under which pandas stores labels without a name, for readers that are not pandas."""
+
+
+def read_parquet(entry: FileSet, notes: list[str]) -> pd.DataFrame:
+    """Return the table with the named levels of its index as columns; add notes for the reader.
+
+    Raises:
+        DataError: the file is damaged, or nothing here can read parquet.
+    """
+    import pandas as pd
+
+    path = entry.path
+    try:
+        frame = pd.read_parquet(path)
+    except ImportError:
+        raise DataError(
+            f"{path} is a parquet file, and no usable pyarrow is installed here to read it; run: "
+            "pip install -U pyarrow"
+        ) from None
+    except Exception as error:  # pyarrow's own errors, which share no base class
+        line = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DataError(f"{path}: not a whole parquet file: {line}") from None
+    if isinstance(frame.index, pd.RangeIndex):
+        if frame.index.name is not None:
+            notes.append(f"the index '{frame.index.name}' counts the rows and is left out")
+        frame = frame.reset_index(drop=True)
+    else:
+        frame = _with_named_levels(frame, path, notes)
+    made_up = [name for name in map(str, frame.columns) if _LABELS.fullmatch(name)]
+    labels = [name for name in made_up if name not in entry.drop]
+    if labels:
+        notes.append(f"row labels without a name are left out: {', '.join(labels)}")
+    kept: pd.DataFrame = frame.drop(columns=labels)
+    return kept
+
+
+def _with_named_levels(frame: pd.DataFrame, path: Path, notes: list[str]) -> pd.DataFrame:
+    nameless = [level for level, name in enumerate(frame.index.names) if name is None]
+    if nameless:
+        example = frame.index.get_level_values(nameless[0])[:1].tolist()
+        notes.append(f"row labels without a name are left out, such as {example}")
+    kept: pd.DataFrame = frame.reset_index(level=nameless, drop=True) if nameless else frame
+    if len(nameless) < frame.index.nlevels:
+        for name in kept.index.names:
+            if name in kept.columns:
+                raise DataError(f"{path}: both a column and the index are named '{name}'")
+        kept = kept.reset_index()
+    return kept
