@@ -55,7 +55,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "mine.yaml").write_text(block)
     results = tmp_path / "runs" / "packaged18-mini"
     results.mkdir(parents=True)
-    lines = [",".join(schema.COLUMNS)]
+    lines = [",".join(schema.columns())]
     for variant, rmse in (("stock", "1.0"), ("oa", "1.01")):
         cells = ["s", "toy", "toy", "d", "1", variant, "mini", "h", "7", "3", "2", rmse]
         lines.append(",".join((*cells, "1.0", "0.5", "1.0", "0.1", "0.1", "1.0", "ok", "")))

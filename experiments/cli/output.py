@@ -31,11 +31,11 @@ def say(text: str) -> None:
 def built_in_notice(sha256: str) -> str:
     """What to say wherever figures of the built-in host appear; empty for any other host."""
     import retrofit
-    from experiments.report.markdown import MINI_NOTICE
+    from experiments.report.remarks import MINI_NOTICE, plain
     from experiments.sweep.variants import BUILT_IN_HOST
 
     built_in = retrofit.describe_host(BUILT_IN_HOST).sha256 == sha256
-    return MINI_NOTICE.replace("`", "") if built_in else ""
+    return plain(MINI_NOTICE) if built_in else ""
 
 
 def print_json(value: Any) -> None:
@@ -142,6 +142,17 @@ def say_notes(notes: Sequence[str], table: Path) -> None:
         say(f"and {len(notes) - _NOTES_SAID} more such lines in {table}")
 
 
+def scores_in_json(summary: Summary) -> dict[str, Any]:
+    """What the scores beside RMSE came to, and what each score is."""
+    from experiments.sweep.metrics import SCORES
+
+    about = ("name", "label", "better", "unit", "table")
+    return {
+        "variants": {item.variant: item.figures for item in summary.scores},
+        "registry": [{name: getattr(score, name) for name in about} for score in SCORES],
+    }
+
+
 def show_summary(summary: Summary, outcome: Outcome, *, as_json: bool) -> None:
     """Print the summary of a sweep on stdout, and where its files are on stderr."""
     if as_json:
@@ -154,6 +165,7 @@ def show_summary(summary: Summary, outcome: Outcome, *, as_json: bool) -> None:
                 "failures": summary.failures,
                 "notes": summary.notes,
                 "variants": summary.variants,
+                "scores": scores_in_json(summary),
                 "noise": summary.noise,
                 "null_radius": summary.null_radius,
                 "baselines": summary.baselines,
@@ -161,16 +173,18 @@ def show_summary(summary: Summary, outcome: Outcome, *, as_json: bool) -> None:
             }
         )
         return
-    from experiments.report import markdown
+    from experiments.report.contents import parts
+    from experiments.report.remarks import plain as sentence
+    from experiments.report.remarks import remarks
 
-    config = summary.run.get("config", {})
-    title = f"{config.get('suite')} on host {config.get('host')}: RMSE change against stock"
-    print_table("", *markdown.case_rows(summary.pairs))
-    print_table(title, *markdown.change_rows(summary.variants))
-    if summary.baselines:
-        title = "RMSE of the stock host / RMSE of a baseline"
-        print_table(title, *markdown.baseline_rows(summary.baselines))
-    for line in markdown.remarks(summary):
-        typer.echo(_printable(f"  {line.replace('`', '')}"))
+    found = parts(summary)
+    title = f"{summary.suite} on host {summary.host}: {found['changes'].title}"
+    print_table("", *found["cases"].table)
+    print_table(title, *found["changes"].table)
+    for key in ("scores", "baselines"):
+        if found[key].table.rows:
+            print_table(found[key].title, *found[key].table)
+    for remark in remarks(summary):
+        typer.echo(_printable(f"  {sentence(remark)}"))
     states = ", ".join(f"{count} {status}" for status, count in sorted(summary.statuses.items()))
     say(f"{states}; {outcome.computed} computed now, {outcome.reused} reused; {outcome.folder}")

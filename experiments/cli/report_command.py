@@ -33,7 +33,7 @@ def report(
     ] = False,
 ) -> None:
     """Write markdown, LaTeX, figures and a self-contained HTML page from a results folder."""
-    from experiments.cli.output import print_json
+    from experiments.cli.output import print_json, scores_in_json
     from experiments.report.report import write_report
 
     written = write_report(folder, out, margin_pct=margin, figures=figures)
@@ -42,6 +42,7 @@ def report(
             {
                 "files": [str(path) for path in written.files],
                 "variants": written.summary.variants,
+                "scores": scores_in_json(written.summary),
                 "statuses": written.summary.statuses,
                 "failures": written.summary.failures,
             }

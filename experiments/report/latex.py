@@ -9,11 +9,14 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from experiments.io.text import REPLACEMENT, visible
-from experiments.report import markdown
+from experiments.report.columns import Number
+from experiments.report.contents import parts
+from experiments.report.remarks import plain, remarks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from experiments.report.columns import Table
     from experiments.report.summary import Summary
 
 _ESCAPES = {
@@ -43,6 +46,11 @@ _ESCAPES = {
 _LIGATURES = re.compile("-(?=-)|,(?=,)|'(?=')")
 """What LaTeX would join with the next mark: a dash, a quotation mark."""
 
+_MINUS = re.compile(r"(?<!\w)-(?=\d)")
+"""Before a number, but not in an exponent."""
+
+_PARTS = ("changes", "tests", "scores", "cases")
+
 
 def escape(text: Any) -> str:
     """Text that LaTeX prints as it is."""
@@ -65,19 +73,13 @@ def tabular(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def summary_file(summary: Summary) -> str:
-    """The whole of ``summary.tex``: changes, tests and cases, one ``table`` each."""
-    config = summary.run.get("config", {})
-    suite, host = config.get("suite", "results"), config.get("host", "unknown")
-    notes = [line.replace("`", "") for line in markdown.remarks(summary)]
+    """The whole of ``summary.tex``: changes, tests, scores and cases, one ``table`` each."""
+    about = f"{summary.suite} on host {summary.host}: "
+    notes = {"changes": [plain(remark) for remark in remarks(summary)]}
     floats = [
-        _table(
-            f"{suite} on host {host}: RMSE change against stock.",
-            "changes",
-            *markdown.change_rows(summary.variants),
-            notes=notes,
-        ),
-        _table("Tests over data sets.", "tests", *markdown.test_rows(summary.variants)),
-        _table("RMSE change of each case.", "cases", *markdown.case_rows(summary.pairs)),
+        _table(about + title if key in notes else title, key, table, notes.get(key, []))
+        for key, (title, table) in parts(summary).items()
+        if key in _PARTS
     ]
     lead = (
         "% Made by `oretro report`; do not edit. Needs \\usepackage[T1]{fontenc} and "
@@ -87,21 +89,15 @@ def summary_file(summary: Summary) -> str:
     return lead + "\n\n".join(floats) + "\n"
 
 
-def _table(
-    caption: str,
-    label: str,
-    header: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    notes: Sequence[str] = (),
-) -> str:
-    text = " ".join(escape(part) for part in (caption, *notes))
+def _table(caption: str, label: str, table: Table, notes: Sequence[str]) -> str:
+    text = " ".join(escape(part) for part in (f"{caption}.", *notes))
     return "\n".join(
         (
             r"\begin{table}",
             r"\centering",
             rf"\caption{{{text}}}",
             rf"\label{{tab:oretro-{label}}}",
-            tabular(header, rows),
+            tabular(*table),
             r"\end{table}",
         )
     )
@@ -113,5 +109,5 @@ def _line(cells: Sequence[str]) -> str:
 
 def _cell(text: str) -> str:
     """A negative number gets a minus in place of a hyphen."""
-    negative = text.startswith("-") and text[1:2].isdigit()
-    return f"$-${escape(text[1:])}" if negative else escape(text)
+    escaped = escape(text)
+    return _MINUS.sub("$-$", escaped) if isinstance(text, Number) else escaped

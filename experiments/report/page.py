@@ -11,8 +11,10 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from experiments.io.text import visible
-from experiments.report import markdown, presence_sweep
+from experiments.report.columns import interval, percent, shown, size
+from experiments.report.contents import parts
 from experiments.report.plot_style import COLOURS
+from experiments.report.remarks import MINI_NOTICE, plain, remarks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,12 +37,10 @@ def html_page(summary: Summary, pictures: Sequence[Picture]) -> str:
         loader=BaseLoader(), autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=_clean
     )
     run = summary.run
-    config = run.get("config", {})
-    built_in = run.get("host", {}).get("built_in")
-    remarks = [line.replace("`", "") for line in markdown.remarks(summary)]
+    tables = [part for key, part in parts(summary).items() if key != "cases" and part.table.rows]
     return environment.from_string(_asset("page.html")).render(
-        title=f"{config.get('suite', 'Results')} on host {config.get('host', 'unknown')}",
-        notice=markdown.MINI_NOTICE.replace("`", "") if built_in else "",
+        title=f"{summary.suite} on host {summary.host}",
+        notice=plain(MINI_NOTICE) if summary.built_in else "",
         unfinished="some cases have no row yet." if run.get("status") == "running" else "",
         css=Markup(_asset("page.css").strip()),
         script=Markup(_asset("page.js").strip()),
@@ -48,8 +48,8 @@ def html_page(summary: Summary, pictures: Sequence[Picture]) -> str:
         pictures=[
             {"title": picture.title, "svg": Markup(_inline(picture.svg))} for picture in pictures
         ],
-        remarks=[line for line in remarks if not built_in or "not Prior Labs'" not in line],
-        tables=list(_tables(summary)),
+        remarks=[plain(remark) for remark in remarks(summary) if remark != MINI_NOTICE],
+        tables=tables,
         variants=[item.variant for item in summary.variants],
         cases=list(_cases(summary)),
         failures=summary.failures,
@@ -64,7 +64,7 @@ def _asset(name: str) -> str:
 
 def _clean(value: Any) -> Any:
     """Text without what HTML cannot hold; numbers and markup as they are."""
-    return visible(value) if type(value) is str else value
+    return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 def _inline(svg: str) -> str:
@@ -76,34 +76,16 @@ def _inline(svg: str) -> str:
 
 
 def _card(item: VariantSummary) -> dict[str, Any]:
-    percent = markdown.percent
     return {
         "name": f"{item.variant}: mean RMSE change",
-        "mean": percent(item.mean_pct),
+        "mean": shown(item.mean_pct, percent),
         "facts": [
-            ("95 % interval", markdown.interval(item.ci_low_pct, item.ci_high_pct)),
+            ("95 % interval", interval((item.ci_low_pct, item.ci_high_pct))),
             ("wins / ties / losses", f"{item.wins} / {item.ties} / {item.losses}"),
-            ("largest change", percent(item.largest_pct, signed=False)),
+            ("largest change", shown(item.largest_pct, size)),
             ("complete pairs", f"{item.cases} of {item.cases + item.left_out}"),
         ],
     }
-
-
-def _tables(summary: Summary) -> Iterator[dict[str, Any]]:
-    yield _table("RMSE change against stock", markdown.change_rows(summary.variants))
-    yield _table("Tests over data sets", markdown.test_rows(summary.variants))
-    points = presence_sweep.presence_points(summary)
-    if points:
-        yield _table("Target presence", markdown.presence_rows(points))
-    if summary.scores:
-        yield _table("Other scores", markdown.score_rows(summary.scores))
-    if summary.baselines:
-        title = "RMSE of the stock host / RMSE of a baseline"
-        yield _table(title, markdown.baseline_rows(summary.baselines))
-
-
-def _table(title: str, content: tuple[markdown.Cells, markdown.Rows]) -> dict[str, Any]:
-    return {"title": title, "header": content[0], "rows": content[1]}
 
 
 def _cases(summary: Summary) -> Iterator[dict[str, Any]]:
@@ -125,11 +107,11 @@ def _cases(summary: Summary) -> Iterator[dict[str, Any]]:
             "tone": tone,
             "width": f"{_HALF_BAR * abs(change) / longest:.1f}" if tone else "0",
             "change": _number(change),
-            "change_text": markdown.percent(change),
+            "change_text": shown(change, percent),
             "stock": _number(row["rmse_stock"]),
-            "stock_text": markdown.number(row["rmse_stock"], "{:.6g}"),
+            "stock_text": shown(row["rmse_stock"], "{:.6g}".format),
             "rmse": _number(row["rmse_variant"]),
-            "rmse_text": markdown.number(row["rmse_variant"], "{:.6g}"),
+            "rmse_text": shown(row["rmse_variant"], "{:.6g}".format),
         }
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from experiments.report import markdown, presence_sweep
+from experiments.report import presence_sweep
+from experiments.report.columns import size
 from experiments.report.plot_style import (
     BAND,
     GRID,
@@ -62,11 +63,8 @@ def pictures(summary: Summary) -> tuple[Picture, ...]:
 
 
 def _about(summary: Summary) -> str:
-    config = summary.run.get("config", {})
-    host = config.get("host", "unknown")
-    built_in = summary.run.get("host", {}).get("built_in")
-    note = " (this project's own, not Prior Labs' model)" if built_in else ""
-    return f"{label(config.get('suite', 'results'))} on host {label(host)}{note}"
+    note = " (this project's own, not Prior Labs' model)" if summary.built_in else ""
+    return f"{label(summary.suite)} on host {label(summary.host)}{note}"
 
 
 def _plain_variants(summary: Summary) -> list[str]:
@@ -83,7 +81,7 @@ def _forest(summary: Summary, names: list[str]) -> Figure:
     noise = max((floor.largest_pct for floor in summary.noise), default=math.nan)
     if not math.isnan(noise):
         # The edge keeps the band visible where it is thinner than a pixel.
-        text = f"noise floor: ±{markdown.percent(noise, signed=False)}"
+        text = f"noise floor: ±{size(noise)}"
         axes.axvspan(-noise, noise, facecolor=BAND, edgecolor=BAND, linewidth=1.2, label=text)
     axes.axvline(0, color=INK, linewidth=0.8, zorder=1)
     position = {row: -index for index, row in enumerate(rows)}

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from experiments.errors import ConfigError
 from experiments.io.atomic import write_atomic
 from experiments.report import markdown
+from experiments.report.contents import parts
 from experiments.report.summary import Summary, summarise_folder
 
 if TYPE_CHECKING:
@@ -76,20 +77,8 @@ def read_folder(folder: Path) -> Summary:
     return summarise_folder(folder, margin_pct=margin_pct)
 
 
-def _changes(summary: Summary) -> str:
-    return markdown.table(*markdown.change_rows(summary.variants))
-
-
-def _remarks(summary: Summary) -> str:
-    return "\n".join(f"- {line}" for line in markdown.remarks(summary))
-
-
-def _baselines(summary: Summary) -> str:
-    return markdown.table(*markdown.baseline_rows(summary.baselines))
-
-
-def _cases(summary: Summary) -> str:
-    return markdown.table(*markdown.case_rows(summary.pairs))
+def _table(key: str) -> Callable[[Summary], str]:
+    return lambda summary: markdown.table(*parts(summary)[key].table)
 
 
 def _time(summary: Summary) -> str:
@@ -100,10 +89,8 @@ def _time(summary: Summary) -> str:
 
 
 PARTS: dict[str, Callable[[Summary], str]] = {
-    "changes": _changes,
-    "remarks": _remarks,
-    "baselines": _baselines,
-    "cases": _cases,
+    **{key: _table(key) for key in ("changes", "baselines", "cases")},
+    "remarks": markdown.remark_list,
     "time": _time,
 }
 

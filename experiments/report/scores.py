@@ -1,4 +1,4 @@
-"""MAE, R2, NLL and interval coverage of each variant beside stock's, over complete pairs.
+"""Every registered score but RMSE of each variant beside stock's, over complete pairs.
 
 Imports neither torch nor tabpfn.
 """
@@ -7,108 +7,145 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from experiments.errors import ResultsError
 from experiments.io.atomic import write_atomic
 from experiments.io.csv_text import csv_text
+from experiments.report.columns import Column, percent
+from experiments.sweep import metrics, schema
+from experiments.sweep.metrics import Beside
 from experiments.sweep.variant_name import STOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     import pandas as pd
 
-    from experiments.sweep.folder.store import Record
-
-FILE = "coverage.csv"
-NOMINAL = 0.8
-_KEYS = ("suite", "dataset", "seed", "variant")
-_COVERAGE = "coverage80"
+    from experiments.sweep.schema import CaseRow
 
 
 @dataclass(frozen=True)
 class ScoreChange:
-    """Means over the cases in which stock and variant are both ``ok``; NaN where a score is not
-    defined in any of them."""
+    """Means over the cases in which stock and variant are both ``ok``."""
 
     variant: str
     cases: int
-    mae_pct: float
-    """Mean change of the mean absolute error, in percent of stock's."""
-    r2_stock: float
-    r2_change: float
-    nll_stock: float
-    nll_change: float
-    """In nats; independent of the target's unit, unlike the NLL itself."""
-    coverage_stock: float
-    """Share of test targets in stock's central 80 % interval; 0.8 is nominal."""
-    coverage_variant: float
+    figures: dict[str, float]
+    """By their columns in ``summary.csv``; NaN where a score is not defined in any of the cases."""
 
 
-def write_coverage(folder: Path, records: Iterable[Record]) -> None:
-    """Write ``coverage.csv``: the one score that ``cases.csv`` has no column for."""
-    rows = [[*_KEYS, _COVERAGE]]
-    for record in records:
-        value = record.details.get(_COVERAGE)
-        if value is not None and math.isfinite(value):
-            rows.append([*(str(getattr(record.row, name)) for name in _KEYS), repr(float(value))])
-    write_atomic(folder / FILE, csv_text(rows))
+class _Figure(NamedTuple):
+    """One figure of a comparison, and how it follows from variant and stock.
+
+    Without a header it stands in ``summary.csv`` alone.
+    """
+
+    name: str
+    header: str
+    form: Callable[[float], str]
+    score: str
+    of: Callable[[pd.Series[float], pd.Series[float]], pd.Series[float]]
 
 
-def read_coverage(folder: Path) -> pd.DataFrame:
-    """Read ``coverage.csv``; without rows where there is none.
+def _figures() -> Iterator[_Figure]:
+    for score in metrics.SCORES:
+        name, stem, label = score.name, score.stem or score.name, score.label
+        change, form = f"{label} change", score.form or str
+        if score.beside is Beside.PERCENT:
+            yield _Figure(
+                f"{stem}_pct", change, percent, name, lambda own, stock: 100.0 * (own / stock - 1.0)
+            )
+            continue
+        if score.beside is not None:
+            header = f"{label} stock" if score.form else ""
+            yield _Figure(f"{stem}_stock", header, form, name, lambda _, stock: stock)
+        if score.beside is Beside.DIFFERENCE:
+            header = f"{change}, {score.unit}" if score.unit else change
+            signed = "{:+.2g}".format
+            yield _Figure(f"{stem}_change", header, signed, name, lambda own, stock: own - stock)
+        elif score.beside is Beside.BOTH:
+            yield _Figure(f"{stem}_variant", f"{label} variant", form, name, lambda own, _: own)
+
+
+def score_columns() -> list[Column[ScoreChange]]:
+    """The columns that are shown of the scores beside stock's."""
+
+    def value(name: str) -> Callable[[ScoreChange], float]:
+        return lambda item: item.figures[name]
+
+    return [
+        Column(item.name, item.header, item.form, value(item.name))
+        for item in _figures()
+        if item.header
+    ]
+
+
+def write_side_tables(folder: Path, rows: Iterable[CaseRow]) -> None:
+    """Write the tables of scores that ``cases.csv`` has no column for, such as ``coverage.csv``."""
+    kept = list(rows)
+    for table in schema.tables():
+        if table != metrics.CASES:
+            names = schema.columns(table)[len(schema.KEYS) :]
+            scored = [
+                r for r in kept if any(math.isfinite(r.scores.get(n, math.nan)) for n in names)
+            ]
+            lines = [schema.columns(table), *(schema.to_cells(row, table) for row in scored)]
+            write_atomic(folder / table, csv_text(lines))
+
+
+def with_side_tables(folder: Path, cases: pd.DataFrame) -> pd.DataFrame:
+    """The cases with the scores of the tables beside them; NaN where there is no such table.
 
     Raises:
-        ResultsError: it has other columns, or a share that is not a number.
+        ResultsError: one of the tables has other columns, or a score that is not a number.
     """
+    for table in schema.tables():
+        if table != metrics.CASES:
+            cases = cases.merge(_read(folder / table), on=list(schema.KEYS), how="left")
+    return cases
+
+
+def _read(path: Path) -> pd.DataFrame:
     import pandas as pd
 
-    path = folder / FILE
-    frame: pd.DataFrame = pd.DataFrame(columns=[*_KEYS, _COVERAGE], dtype=str)
+    names = schema.columns(path.name)
+    frame: pd.DataFrame = pd.DataFrame(columns=list(names), dtype=str)
     if path.is_file():
         frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8")
-    if tuple(frame.columns) != (*_KEYS, _COVERAGE):
+    if tuple(frame.columns) != names:
         raise ResultsError(
-            f"{path}: not a table of coverages; run 'oretro eval' again to remake it"
+            f"{path}: not a table of {path.stem}; run 'oretro eval' again to remake it"
         )
     try:
-        typed: pd.DataFrame = frame.astype({"seed": "int64", _COVERAGE: "float64"})
+        frame["seed"] = frame["seed"].astype("int64")
+        for name in names[len(schema.KEYS) :]:
+            frame[name] = [float(cell or "nan") for cell in frame[name]]
     except ValueError as error:
         raise ResultsError(
             f"{path}: a number cannot be read ({error}); run 'oretro eval' again to remake it"
         ) from None
-    return typed
+    return frame
 
 
-def score_changes(
-    cases: pd.DataFrame, coverage: pd.DataFrame, variants: Iterable[str]
-) -> tuple[ScoreChange, ...]:
+def score_changes(cases: pd.DataFrame, variants: Iterable[str]) -> tuple[ScoreChange, ...]:
     """Compare the scores of ``variants`` with stock's, case by case."""
-    scored = cases[cases["status"] == "ok"].merge(coverage, on=list(_KEYS), how="left")
     keys = ["suite", "dataset", "seed"]
-    columns = [*keys, "mae", "r2", "nll", _COVERAGE]
+    columns = [*keys, *(score.name for score in metrics.SCORES)]
+    scored = cases[cases["status"] == "ok"]
     stock = scored.loc[scored["variant"] == STOCK, columns]
     changes = []
-    for name in variants:
-        own = scored.loc[scored["variant"] == name, columns]
+    for variant in variants:
+        own = scored.loc[scored["variant"] == variant, columns]
         pairs = own.merge(stock, on=keys, suffixes=("", "_stock"))
-        changes.append(
-            ScoreChange(
-                variant=name,
-                cases=len(pairs),
-                mae_pct=_mean(100.0 * (pairs["mae"] / pairs["mae_stock"] - 1.0)),
-                r2_stock=_mean(pairs["r2_stock"]),
-                r2_change=_mean(pairs["r2"] - pairs["r2_stock"]),
-                nll_stock=_mean(pairs["nll_stock"]),
-                nll_change=_mean(pairs["nll"] - pairs["nll_stock"]),
-                coverage_stock=_mean(pairs[f"{_COVERAGE}_stock"]),
-                coverage_variant=_mean(pairs[_COVERAGE]),
-            )
-        )
+        figures = {
+            item.name: _mean(item.of(pairs[item.score], pairs[f"{item.score}_stock"]))
+            for item in _figures()
+        }
+        changes.append(ScoreChange(variant, len(pairs), figures))
     return tuple(changes)
 
 

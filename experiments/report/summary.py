@@ -10,7 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from experiments.report import stats
-from experiments.report.scores import ScoreChange, read_coverage, score_changes
+from experiments.report.scores import ScoreChange, score_changes, with_side_tables
 from experiments.sweep import run_record, schema
 from experiments.sweep.folder.results import read_cases
 from experiments.sweep.variant_name import STOCK
@@ -59,7 +59,7 @@ class Summary:
     noise: tuple[NoiseFloor, ...]
     null_radius: dict[str, NullRadius]
     scores: tuple[ScoreChange, ...]
-    """MAE, R2, NLL and interval coverage beside stock's."""
+    """The scores but RMSE beside stock's, in the order of ``variants``."""
     baselines: tuple[BaselineRatio, ...]
     statuses: dict[str, int]
     """Rows of ``cases.csv`` by status."""
@@ -71,6 +71,27 @@ class Summary:
     """``deltas.csv`` (see ``stats.paired``)."""
     run: dict[str, Any]
     """``run.json``; empty where there is none."""
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The configuration that ran; empty where it is not known."""
+        config: dict[str, Any] = self.run.get("config", {})
+        return config
+
+    @property
+    def suite(self) -> str:
+        """What was compared."""
+        return str(self.config.get("suite", "results"))
+
+    @property
+    def host(self) -> str:
+        """The name of the host."""
+        return str(self.config.get("host", "unknown"))
+
+    @property
+    def built_in(self) -> bool:
+        """Whether it is the one that this project trained."""
+        return bool(self.run.get("host", {}).get("built_in"))
 
 
 def summarise_folder(folder: Path, *, margin_pct: float) -> Summary:
@@ -92,7 +113,7 @@ def summarise_folder(folder: Path, *, margin_pct: float) -> Summary:
         ),
         noise=noise,
         null_radius=_null_radii(run),
-        scores=score_changes(cases, read_coverage(folder), names),
+        scores=score_changes(with_side_tables(folder, cases), names),
         baselines=tuple(
             BaselineRatio(name, *stats.geometric_mean_ratio(cases, name))
             for name in BASELINES

@@ -14,13 +14,12 @@ from experiments.io.csv_text import csv_text
 from experiments.report import markdown
 from experiments.report.presence_sweep import PresencePoint, presence_points
 from experiments.report.stats import PAIR_COLUMNS
-from experiments.report.summary import Summary, summarise_folder
+from experiments.report.summary import NullRadius, Summary, summarise_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
-_SHARED_FIELDS = ("variant", "cases")
 DELTA_COLUMNS = tuple(name for name in PAIR_COLUMNS if name != "predict_ratio")
 """Figures that a second run repeats to the last bit: no times."""
 
@@ -32,55 +31,41 @@ def write_tables(folder: Path, *, margin_pct: float) -> Summary:
         ResultsError: ``cases.csv`` is missing or cannot be trusted.
     """
     summary = summarise_folder(folder, margin_pct=margin_pct)
-    rows = summary.pairs[list(DELTA_COLUMNS)].itertuples(index=False)
-    _write_csv(folder / "deltas.csv", DELTA_COLUMNS, rows)
-    records = [_summary_record(summary, variant.variant) for variant in summary.variants]
-    header = list(records[0]) if records else ["variant"]
-    _write_csv(folder / "summary.csv", header, (record.values() for record in records))
-    write_atomic(folder / "summary.md", markdown.summary_page(summary))
-    points = presence_points(summary)
-    if points:
+    pairs = summary.pairs[list(DELTA_COLUMNS)].itertuples(index=False)
+    records = list(_records(summary))
+    texts = {
+        "deltas.csv": csv_text((DELTA_COLUMNS, *pairs)),
+        "summary.csv": csv_text(
+            (records[0] if records else ["variant"], *map(dict.values, records))
+        ),
+        "summary.md": markdown.summary_page(summary),
+    }
+    if points := presence_points(summary):
         header = [field.name for field in fields(PresencePoint)]
-        _write_csv(folder / "presence_sweep.csv", header, (astuple(point) for point in points))
+        texts["presence_sweep.csv"] = csv_text((header, *map(astuple, points)))
     if summary.baselines:
-        _write_csv(
-            folder / "baselines.csv", ("baseline", "dataset", "rmse_ratio"), _ratios(summary)
-        )
-        write_atomic(folder / "baselines.md", markdown.baseline_page(summary))
+        texts["baselines.csv"] = csv_text(_ratios(summary))
+        texts["baselines.md"] = markdown.baseline_page(summary)
+    for name, text in texts.items():
+        write_atomic(folder / name, text)
     return summary
 
 
-def _summary_record(summary: Summary, name: str) -> dict[str, Any]:
-    """One row of ``summary.csv``: the statistics, the noise floor, and the null radius."""
-    (variant,) = (item for item in summary.variants if item.variant == name)
-    (scores,) = (item for item in summary.scores if item.variant == name)
-    radius = summary.null_radius.get(name)
-    return {
-        **asdict(variant),
-        **{key: value for key, value in asdict(scores).items() if key not in _SHARED_FIELDS},
-        "noise_mean_abs_pct": max(
-            (floor.mean_abs_pct for floor in summary.noise), default=math.nan
-        ),
-        "noise_largest_pct": max((floor.largest_pct for floor in summary.noise), default=math.nan),
-        "null_radius_median": radius.median if radius else math.nan,
-        "null_radius_max": radius.max if radius else math.nan,
+def _records(summary: Summary) -> Iterator[dict[str, Any]]:
+    """Rows of ``summary.csv``: the statistics, the scores, the noise floor, and the null radius."""
+    noise = {
+        f"noise_{name}": max((getattr(floor, name) for floor in summary.noise), default=math.nan)
+        for name in ("mean_abs_pct", "largest_pct")
     }
+    for variant, scores in zip(summary.variants, summary.scores, strict=True):
+        radius = summary.null_radius.get(variant.variant, NullRadius(math.nan, math.nan))
+        radii = {"null_radius_median": radius.median, "null_radius_max": radius.max}
+        yield {**asdict(variant), **scores.figures, **noise, **radii}
 
 
-def _ratios(summary: Summary) -> Iterable[Sequence[Any]]:
+def _ratios(summary: Summary) -> Iterator[tuple[Any, ...]]:
+    yield "baseline", "dataset", "rmse_ratio"
     for ratio in summary.baselines:
         for dataset, value in ratio.by_dataset.items():
             yield ratio.baseline, dataset, value
         yield ratio.baseline, "geometric mean", ratio.overall
-
-
-def _write_csv(path: Path, header: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
-    cells = [[_cell(value) for value in row] for row in rows]
-    write_atomic(path, csv_text((header, *cells)))
-
-
-def _cell(value: Any) -> str:
-    """Floats in their shortest exact form, NaN as an empty cell."""
-    if isinstance(value, float):
-        return "" if math.isnan(value) else repr(float(value))
-    return str(value)

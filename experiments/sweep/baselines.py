@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.sweep.predict import Prediction
+from experiments.sweep.metrics import Prediction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,10 +38,7 @@ def run_baseline(
     fitted = time.perf_counter()
     mean_N = np.asarray(model.predict(X_test), dtype=np.float64)
     done = time.perf_counter()
-    nowhere_N = np.full_like(mean_N, np.nan)
-    return BaselineOutcome(
-        Prediction(mean_N, nowhere_N, nowhere_N, float("nan"), done - fitted), fitted - start
-    )
+    return BaselineOutcome(Prediction(mean_N, done - fitted), fitted - start)
 
 
 def _split_columns(X: pd.DataFrame) -> tuple[list[str], list[str]]:

@@ -1,10 +1,73 @@
-"""Scores of one prediction, in float64. N test rows; units are those of the target."""
+"""The registry of scores, and the prediction that they are of, in float64.
+
+A score is one entry of ``SCORES``: it then has a column in the results folder, and a place in
+``summary.csv``, the markdown, LaTeX and HTML pages and on the terminal. N test rows; units are
+those of the target. Imports neither torch nor tabpfn.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+
+from experiments.errors import NonFiniteScoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+CASES = "cases.csv"
+COVERAGE = "coverage.csv"
+_NO_SPREAD = 1e-6
+"""Predictions whose spread is below this share of the targets' carry no information."""
+_FLOAT32_EPS = 2.0**-23
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Predictive distribution of N test rows, in units of the target."""
+
+    mean_N: np.ndarray
+    seconds: float
+    quantiles: Mapping[float, np.ndarray] = field(default_factory=dict)
+    """By level; empty where the model has none."""
+    nll: float = math.nan
+    """Mean negative log density of the true targets; NaN where there is no density, infinite where
+    a target has density zero."""
+
+
+class Beside(Enum):
+    """How a variant's score is compared with stock's, case by case."""
+
+    PERCENT = "change in percent of stock's"
+    DIFFERENCE = "stock's, and the difference"
+    BOTH = "stock's and the variant's"
+
+
+@dataclass(frozen=True)
+class Score:
+    """One score of a prediction."""
+
+    name: str
+    """Its column in ``table``."""
+    label: str
+    better: Literal["lower", "higher", "nominal"]
+    measure: Callable[[np.ndarray, Prediction], float]
+    """From the true targets and the prediction."""
+    beside: Beside | None
+    """None: the tables of the summary do not show it among the other scores."""
+    form: Callable[[float], str] | None = None
+    """How a mean over cases is shown; None where it means nothing, for their units differ."""
+    unit: str = ""
+    """Empty for a number without one, and for one in the target's."""
+    quantiles: tuple[float, ...] = ()
+    """Levels that it needs; of a prediction without them the score is NaN."""
+    table: str = CASES
+    stem: str = ""
+    """Of its columns in ``summary.csv``; its name unless given."""
 
 
 def rmse(y_N: np.ndarray, prediction_N: np.ndarray) -> float:
@@ -53,3 +116,65 @@ def _unit(values_N: np.ndarray) -> float:
     if not 0.0 < largest < math.inf:
         return 1.0
     return 2.0 ** max(math.frexp(largest)[1] - 1, -1022)
+
+
+SCORES: tuple[Score, ...] = (
+    Score("rmse", "RMSE", "lower", lambda y_N, p: rmse(y_N, p.mean_N), None),
+    Score("mae", "MAE", "lower", lambda y_N, p: mae(y_N, p.mean_N), Beside.PERCENT),
+    Score(
+        "r2", "R2", "higher", lambda y_N, p: r2(y_N, p.mean_N), Beside.DIFFERENCE, "{:.4f}".format
+    ),
+    # Nats per unit of the target: a difference is free of that unit, a level is not.
+    Score(
+        "nll",
+        "NLL",
+        "lower",
+        lambda _, p: p.nll if math.isfinite(p.nll) else math.nan,
+        Beside.DIFFERENCE,
+        unit="nats",
+    ),
+    Score(
+        "coverage80",
+        "80 % coverage",
+        "nominal",
+        lambda y_N, p: coverage(y_N, p.quantiles[0.1], p.quantiles[0.9]),
+        Beside.BOTH,
+        lambda share: f"{100 * share:.2f} %",
+        quantiles=(0.1, 0.9),
+        table=COVERAGE,
+        stem="coverage",
+    ),
+)
+FIRST = ("rmse", "mae", "r2", "nll")
+"""Scores that every ``cases.csv`` has; of the others an older one may lack some."""
+
+
+def levels() -> tuple[float, ...]:
+    """Quantiles that the registered scores need, ascending."""
+    return tuple(sorted({level for score in SCORES for level in score.quantiles}))
+
+
+def score(prediction: Prediction, y_N: np.ndarray) -> dict[str, float]:
+    """Every registered score by its name; NaN where the prediction has not what it needs.
+
+    Raises:
+        NonFiniteScoreError: an error is too large for float64.
+    """
+    known = prediction.quantiles.keys()
+    found = {
+        one.name: one.measure(y_N, prediction) if known >= set(one.quantiles) else math.nan
+        for one in SCORES
+    }
+    # Others are NaN where they are not defined, which is no fault.
+    bad = [name for name, value in found.items() if math.isinf(value)]
+    if bad or not math.isfinite(found["rmse"]):
+        told = ", ".join(f"{one.label} {found[one.name]}" for one in SCORES)
+        raise NonFiniteScoreError(f"{told}: the errors are too large for a score")
+    return found
+
+
+def collapsed(prediction: Prediction, y_N: np.ndarray) -> bool:
+    """Whether all test rows got the same mean, up to rounding, although the targets differ."""
+    mean_N, spread = prediction.mean_N, np.ptp(y_N)
+    rounding = max(_NO_SPREAD * spread, _FLOAT32_EPS * np.abs(mean_N).max())
+    return bool(spread > 0 and np.ptp(mean_N) <= rounding)

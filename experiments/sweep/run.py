@@ -15,7 +15,7 @@ from experiments.machine import provenance
 from experiments.machine.device import device_model, resolve_device
 from experiments.machine.threads import pinned_threads
 from experiments.report import tables
-from experiments.report.scores import write_coverage
+from experiments.report.scores import write_side_tables
 from experiments.sweep import run_record
 from experiments.sweep.baselines import BASELINE_SETTINGS, BASELINES
 from experiments.sweep.cases import Case, PlannedCase, enumerate_cases, plan_cases
@@ -125,7 +125,7 @@ def run_sweep(
         with _disk_errors(folder):
             for store in (cases, noise):
                 store.write_table()
-            write_coverage(folder, finished)
+            write_side_tables(folder, (item.row for item in finished))
             tables.write_tables(folder, margin_pct=config.equivalence_margin_pct)
             run_record.write(folder, run_record.end(record, finished))
         statuses = [item.row.status for item in finished]

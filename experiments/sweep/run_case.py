@@ -17,8 +17,9 @@ from experiments.errors import CaseError
 from experiments.machine.provenance import peak_rss_mb
 from experiments.sweep.baselines import BASELINES, run_baseline
 from experiments.sweep.cases import target_fault
+from experiments.sweep.metrics import Prediction, collapsed, score
 from experiments.sweep.noise import REPEAT, RERUNS
-from experiments.sweep.predict import Prediction, predict, score
+from experiments.sweep.predict import predict
 from experiments.sweep.schema import CaseRow
 from experiments.sweep.shared_fit import strict_model, with_frozen_model, with_model
 from experiments.sweep.variant_name import is_noise
@@ -211,19 +212,19 @@ def _scored(
     first = predictions[0]
     if isinstance(first, Exception):
         raise first
-    scores = dataclasses.asdict(score(first, parts.y_test))
+    scores = score(first, parts.y_test)
     seconds = [p.seconds for p in predictions if isinstance(p, Prediction)]
-    details = {"coverage80": scores.pop("coverage80"), "predict_seconds": seconds}
-    collapsed = scores.pop("collapsed")
-    remark = "all predicted means are equal, up to rounding" if collapsed else ""
-    return {**scores, "predict_s": median(seconds), "error": remark}, details
+    one_value = collapsed(first, parts.y_test)
+    remark = "all predicted means are equal, up to rounding" if one_value else ""
+    fields = {"scores": scores, "predict_s": median(seconds), "error": remark}
+    return fields, {"predict_seconds": seconds}
 
 
 def _baseline(name: str, planned: PlannedCase, parts: Parts) -> tuple[dict[str, Any], Details]:
     outcome = run_baseline(name, planned.case.seed, parts.X_train, parts.y_train, parts.X_test)
-    scores = dataclasses.asdict(score(outcome.prediction, parts.y_test))
-    scores = {key: scores[key] for key in ("rmse", "mae", "r2")}
-    return {**scores, "fit_s": outcome.fit_s, "predict_s": outcome.prediction.seconds}, {}
+    scores = score(outcome.prediction, parts.y_test)
+    seconds = outcome.prediction.seconds
+    return {"scores": scores, "fit_s": outcome.fit_s, "predict_s": seconds}, {}
 
 
 def _guard(

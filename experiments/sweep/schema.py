@@ -6,10 +6,14 @@ Shared by those who write results and those who read them; imports neither torch
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from experiments.sweep import metrics
 from experiments.sweep.variant_name import MARK
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Status = Literal["ok", "constant", "dead", "skipped", "failed"]
 """``ok``: scored. ``constant``: scored, but every training target is equal, so the network never
@@ -21,6 +25,8 @@ SCORED: tuple[Status, ...] = ("ok", "constant", "dead")
 """Statuses of rows that hold scores."""
 
 VARIANT_ORDER = ("stock", "oa", "full", "closed")
+KEYS = ("suite", "dataset", "seed", "variant")
+"""What tells the rows of a table of cases apart."""
 TIMING_COLUMNS = ("fit_s", "predict_s", "peak_rss_mb")
 
 
@@ -40,11 +46,8 @@ class CaseRow:
     n_train: int
     n_test: int
     n_features: int
-    rmse: float = math.nan
-    mae: float = math.nan
-    r2: float = math.nan
-    nll: float = math.nan
-    """Mean negative log density of the test targets, in nats per unit of the target."""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """By their names in ``metrics.SCORES``; NaN and absent are the same."""
     fit_s: float = math.nan
     """Seconds to fit the preprocessing; one fit serves all variants of a case."""
     predict_s: float = math.nan
@@ -55,8 +58,28 @@ class CaseRow:
     error: str = ""
     """What went wrong, or what to know about this row, in one line."""
 
+    @property
+    def rmse(self) -> float:
+        """The score that a row stands or falls with."""
+        return self.scores.get("rmse", math.nan)
 
-COLUMNS = tuple(field.name for field in fields(CaseRow))
+
+def columns(table: str = metrics.CASES) -> tuple[str, ...]:
+    """Columns of a table of cases: those of a row, with the scores that the table holds.
+
+    A table beside ``cases.csv`` has what tells its rows apart, and its scores.
+    """
+    scores = [score.name for score in metrics.SCORES if score.table == table]
+    if table != metrics.CASES:
+        return (*KEYS, *scores)
+    names = [item.name for item in fields(CaseRow)]
+    place = names.index("scores")
+    return (*names[:place], *scores, *names[place + 1 :])
+
+
+def tables() -> tuple[str, ...]:
+    """Names of the tables that hold scores."""
+    return tuple(dict.fromkeys(score.table for score in metrics.SCORES))
 
 
 def variant_rank(name: str) -> tuple[int, str]:
@@ -71,30 +94,32 @@ def sort_key(row: CaseRow) -> tuple[str, int, tuple[int, str]]:
     return (row.dataset, row.seed, variant_rank(row.variant))
 
 
-def to_cells(row: CaseRow) -> list[str]:
-    """The row as CSV cells: floats in their shortest exact form, NaN as an empty cell."""
-    return [_cell(value) for value in asdict(row).values()]
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return "" if math.isnan(value) else repr(value)
-    return str(value)
+def to_cells(row: CaseRow, table: str = metrics.CASES) -> list[Any]:
+    """The values of ``columns``."""
+    return [_value(row, name) for name in columns(table)]
 
 
 def to_json(row: CaseRow) -> dict[str, Any]:
-    """The row as plain JSON types, NaN as null."""
+    """The row as plain JSON types with every score beside its other fields, NaN as null."""
+    names = dict.fromkeys(name for table in tables() for name in columns(table))
+    values = {name: _value(row, name) for name in names}
     return {
         name: None if isinstance(value, float) and math.isnan(value) else value
-        for name, value in asdict(row).items()
+        for name, value in values.items()
     }
 
 
 def from_json(record: dict[str, Any]) -> CaseRow:
-    """The inverse of ``to_json``."""
-    floats = {field.name for field in fields(CaseRow) if field.type == "float"}
-    restored: dict[str, Any] = {
-        name: math.nan if value is None and name in floats else value
-        for name, value in record.items()
-    }
-    return CaseRow(**restored)
+    """The inverse of ``to_json``; a number under no other field's name is a score."""
+    types = {item.name: item.type for item in fields(CaseRow)}
+    known: dict[str, Any] = {}
+    scores: dict[str, float] = {}
+    for name, value in record.items():
+        is_float = types.get(name, "float") == "float"
+        home = known if name in types else scores
+        home[name] = math.nan if value is None and is_float else value
+    return CaseRow(**known, scores=scores)
+
+
+def _value(row: CaseRow, name: str) -> Any:
+    return getattr(row, name) if hasattr(row, name) else row.scores.get(name, math.nan)

@@ -15,7 +15,7 @@ from fakes import toy_row
 from typer.main import get_command
 
 from experiments.cli import app
-from experiments.sweep.schema import COLUMNS, to_cells
+from experiments.sweep.schema import columns, to_cells
 
 ODD = "Größe $x|y =1+1 日本"
 
@@ -36,7 +36,7 @@ def results(folder: Path) -> Path:
     folder.mkdir(parents=True)
     with (folder / "cases.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
+        writer.writerow(columns())
         rows = [toy_row(ODD, 1, "stock", rmse=2.0), toy_row(ODD, 1, "oa", rmse=2.1)]
         writer.writerows(to_cells(row) for row in rows)
     return folder

@@ -16,7 +16,7 @@ from experiments.errors import ResultsError
 from experiments.sweep.config import SweepConfig
 from experiments.sweep.folder.results import read_cases
 from experiments.sweep.run import run_sweep
-from experiments.sweep.schema import COLUMNS
+from experiments.sweep.schema import columns
 
 DRIVER = Path(__file__).parent / "fault_driver.py"
 ROOT = Path(__file__).parent.parent.parent
@@ -143,7 +143,7 @@ def test_record_without_a_finite_score_is_computed_again(
     outcome = run_sweep(toy_config, finished, load=load_fakes)
     assert (outcome.computed, outcome.failed) == (1, 0)
     again = (finished / "cases.csv").read_bytes().splitlines()
-    rmse_cell = COLUMNS.index("rmse")
+    rmse_cell = columns().index("rmse")
     assert [line.split(b",")[rmse_cell] for line in again] == [
         line.split(b",")[rmse_cell] for line in whole
     ]

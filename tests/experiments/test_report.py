@@ -17,8 +17,9 @@ from fakes import toy_row
 from experiments.errors import MissingExtraError, ResultsError
 from experiments.io.csv_text import csv_text
 from experiments.report import latex, markdown, tables
+from experiments.report.columns import Number
 from experiments.report.report import write_report
-from experiments.sweep.schema import COLUMNS, CaseRow, to_cells
+from experiments.sweep.schema import CaseRow, columns, to_cells
 
 ODD_NAMES = (
     "price_$usd_and_$eur",
@@ -39,7 +40,7 @@ ODD_NAMES = (
 def write_folder(folder: Path, rows: list[CaseRow], **run: object) -> Path:
     """A results folder as a sweep leaves it, without running one."""
     folder.mkdir(parents=True, exist_ok=True)
-    table = csv_text([COLUMNS, *(to_cells(row) for row in rows)])
+    table = csv_text([columns(), *(to_cells(row) for row in rows)])
     (folder / "cases.csv").write_bytes(table.encode())
     record = {
         "status": "finished",
@@ -200,11 +201,11 @@ def test_latex_prints_text_as_it_is(text: str, expected: str) -> None:
 
 
 def test_latex_rows_have_as_many_cells_as_the_header() -> None:
-    table = latex.tabular(("a", "b & c"), [("x&y", "-1.5 %"), ("*", "-")])
+    table = latex.tabular(("a", "b & c"), [("x&y", Number("-1.5 %")), ("-1 *", "-")])
     rows = [line for line in table.splitlines() if line.endswith(r"\\")]
     assert [len(re.findall(r"(?<!\\)&", row)) for row in rows] == [1, 1, 1]
     assert r"x\&y & $-$1.5 \% \\" in rows
-    assert r"{*} & - \\" in rows
+    assert r"-1 {*} & - \\" in rows
 
 
 def test_left_out_and_failed_rows_are_shown_as_such(tmp_path: Path) -> None:
@@ -292,6 +293,7 @@ def test_escape_of_markdown_keeps_names_on_one_line() -> None:
 
 
 def test_an_unusual_eps_is_told(tmp_path: Path) -> None:
+    from experiments.report.remarks import plain, remarks
     from experiments.report.summary import summarise_folder
 
     rows = cases(("left", "right"), {"oa": 0.25})
@@ -299,6 +301,6 @@ def test_an_unusual_eps_is_told(tmp_path: Path) -> None:
     told = []
     for extra in ({}, {"eps_den": 1e-8, "eps_mode": "absolute"}, {"eps_mode": "relative"}):
         folder = write_folder(tmp_path / str(len(told)), rows, config=usual | extra)
-        lines = markdown.remarks(summarise_folder(folder, margin_pct=0.5))
+        lines = map(plain, remarks(summarise_folder(folder, margin_pct=0.5)))
         told.append([line for line in lines if "eps_den" in line])
     assert told == [[], [], ["eps_den was 1e-08, relative, rather than 1e-08, absolute."]]

@@ -184,28 +184,35 @@ def test_other_scores_are_paired_and_left_out_where_one_is_missing() -> None:
 
     rows = cases(("a", 1, "stock", 2.0), ("a", 1, "oa", 2.0), ("b", 1, "stock", 9.0))
     rows = rows.assign(mae=[1.0, 1.1, 5.0], r2=[0.8, 0.7, -3.0], nll=[2.0, 2.5, 9.0])
-    coverage = rows[["suite", "dataset", "seed", "variant"]].assign(coverage80=[0.82, 0.78, 0.1])
-    (change,) = score_changes(rows, coverage, ["oa"])
+    (change,) = score_changes(rows.assign(coverage80=[0.82, 0.78, 0.1]), ["oa"])
     assert change.cases == 1
-    assert change.mae_pct == pytest.approx(10.0)
-    assert (change.r2_stock, change.r2_change) == pytest.approx((0.8, -0.1))
-    assert change.nll_change == pytest.approx(0.5)
-    assert (change.coverage_stock, change.coverage_variant) == pytest.approx((0.82, 0.78))
+    assert change.figures == pytest.approx(
+        {
+            "mae_pct": 10.0,
+            "r2_stock": 0.8,
+            "r2_change": -0.1,
+            "nll_stock": 2.0,
+            "nll_change": 0.5,
+            "coverage_stock": 0.82,
+            "coverage_variant": 0.78,
+        }
+    )
 
 
 def test_undefined_scores_stay_undefined() -> None:
     from experiments.report.scores import score_changes
 
     rows = cases(("a", 1, "stock", 2.0), ("a", 1, "oa", 2.0))
-    rows = rows.assign(mae=1.0, r2=np.nan, nll=np.nan)
-    empty = rows.iloc[:0][["suite", "dataset", "seed", "variant"]].assign(coverage80=[])
-    (change,) = score_changes(rows, empty, ["oa"])
-    assert change.mae_pct == 0.0
-    assert all(math.isnan(v) for v in (change.r2_change, change.nll_change, change.coverage_stock))
+    rows = rows.assign(mae=1.0, r2=np.nan, nll=np.nan, coverage80=np.nan)
+    (change,) = score_changes(rows, ["oa"])
+    assert change.figures.pop("mae_pct") == 0.0
+    assert all(math.isnan(value) for value in change.figures.values())
 
 
 def test_limits_claim_no_closure_but_for_closed() -> None:
-    from experiments.report.markdown import limits
+    from experiments.report.markdown import line
+    from experiments.report.remarks import limits
 
-    assert "no closure of the whole host, and" in limits(["oa", "full@0.9"])
-    assert "no closure of the whole host but for `closed`, and" in limits(["oa", "closed@0.9"])
+    assert "no closure of the whole host, and" in line(limits(["oa", "full@0.9"]))
+    told = line(limits(["oa", "closed@0.9"]))
+    assert "no closure of the whole host but for `closed`, and" in told

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from experiments.report import markdown
+from experiments.report.remarks import MINI_NOTICE
 from experiments.studies.audit.leaks import leaks
 from experiments.studies.audit.names import short_stage
 
@@ -59,7 +60,7 @@ def page(
     """Everything that the audit found, and how to make it again."""
     parts = [
         f"# Where a NULL row or column acts in `{host}`",
-        markdown.MINI_NOTICE if built_in else "",
+        markdown.line(MINI_NOTICE) if built_in else "",
         f"Made by `{command}`. {_SCALE.format(tolerance=tolerance)}",
         _LIMITS,
         "## What each site does to NULL tokens",

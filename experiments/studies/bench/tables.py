@@ -23,6 +23,7 @@ from experiments.io.writable import write_files
 from experiments.machine import provenance
 from experiments.machine.device import device_model
 from experiments.report import markdown
+from experiments.report.remarks import MINI_NOTICE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -246,7 +247,7 @@ def write_tables_bench(
     )
     parts = [
         f"# {rows[0].tables} tables in padded passes on `{host}`",
-        markdown.MINI_NOTICE if built_in else "",
+        markdown.line(MINI_NOTICE) if built_in else "",
         made,
         markdown.table(*cells(rows)),
     ]

@@ -13,33 +13,39 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from experiments.errors import ResultsError
-from experiments.sweep import schema
+from experiments.sweep import metrics, schema
 from experiments.sweep.variant_name import is_noise, parse
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _INTEGERS = ("seed", "n_train", "n_test", "n_features")
-_FLOATS = ("rmse", "mae", "r2", "nll", *schema.TIMING_COLUMNS)
 
 
 def read_cases(path: Path) -> pd.DataFrame:
     """Read ``cases.csv`` or ``noise.csv``; text stays text, even a data set called ``NA``.
+
+    A score that is younger than the table is NaN.
 
     Raises:
         ResultsError: missing file, a damaged line (with its number), other columns, a repeated row,
             a scored row without a score, or a variant whose name means nothing.
     """
     header, rows = _read_rows(path)
-    if tuple(header) != schema.COLUMNS:
-        missing = [name for name in schema.COLUMNS if name not in header]
+    names = schema.columns()
+    scores = [score.name for score in metrics.SCORES if score.name in names]
+    younger = [name for name in scores if name not in (*header, *metrics.FIRST)]
+    if header != [name for name in names if name not in younger]:
+        missing = [name for name in names if name not in (*header, *younger)]
         detail = f"no column {', '.join(missing)}" if missing else "columns in another order"
         raise ResultsError(f"{path}: not a table of cases: {detail}")
     frame: pd.DataFrame = pd.DataFrame(rows, columns=header, dtype=str)
     try:
         for name in _INTEGERS:
             frame[name] = frame[name].astype("int64")
-        for name in _FLOATS:
+        for name in younger:
+            frame[name] = ""
+        for name in (*scores, *schema.TIMING_COLUMNS):
             frame[name] = [float(cell) if cell else math.nan for cell in frame[name]]
     except ValueError as error:
         raise ResultsError(f"{path}: a number cannot be read: {error}") from None

@@ -39,7 +39,7 @@ class Record:
     digest: str
     row: schema.CaseRow
     details: dict[str, Any]
-    """Interval coverage, kernels, a traceback: whatever helps to explain the row."""
+    """Kernels, a traceback: whatever helps to explain the row."""
 
 
 def prepare_folder(folder: Path) -> None:
@@ -126,7 +126,7 @@ class ResultStore:
         if not self._records:
             return
         rows = [schema.to_cells(record.row) for record in self.records()]
-        write_atomic(self._table, csv_text((schema.COLUMNS, *rows)))
+        write_atomic(self._table, csv_text((schema.columns(), *rows)))
 
     def _refuse_foreign(self, record: Record) -> None:
         """A folder is one run: rows of another are neither mixed in nor thrown away."""

@@ -1,0 +1,108 @@
+"""What a reader must know beside the figures: whose model they are of, and what they do not claim.
+
+Imports neither torch nor tabpfn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from experiments.report.columns import size
+from experiments.report.presence_sweep import presence_points
+from experiments.sweep.variant_name import MARK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from experiments.report.summary import Summary
+
+
+class Code(str):
+    """A part of a sentence that is a name of the program, which markdown sets as code."""
+
+    __slots__ = ()
+
+
+Sentence = tuple[str, ...]
+"""Parts that follow each other without a gap."""
+
+MINI_NOTICE: Sentence = (
+    "The host ",
+    Code("mini"),
+    (
+        " is a small model of the TabPFN v3 architecture that this project trained on synthetic "
+        "tasks. It is not Prior Labs' TabPFN v3, and these figures say nothing about that model's "
+        "accuracy."
+    ),
+)
+_LIMITS = (
+    "Limits: calibrated near-identity on these cases only. No universal no-loss or superiority is "
+    "claimed, no closure of the whole host"
+)
+_CLOSED = "closed"
+_EPS = (1e-8, "absolute")
+"""eps_den and its mode unless a configuration says otherwise."""
+
+
+def plain(sentence: Sentence) -> str:
+    """The sentence without any mark-up."""
+    return "".join(sentence)
+
+
+def remarks(summary: Summary) -> list[Sentence]:
+    """Everything that a page says beside its tables, one sentence or two each."""
+    lines: list[Sentence] = []
+    for floor in summary.noise:
+        mean, largest = size(floor.mean_abs_pct), size(floor.largest_pct)
+        text = f": mean {mean}, largest {largest} over {floor.cases} cases."
+        lines.append(("Noise floor, ", Code(floor.condition), text))
+    if presence_points(summary):
+        sweep = (
+            "As the target presence goes to 1, tau and the RMSE change go to 0, and so does the "
+            "null radius: a small change is no success by itself."
+        )
+        lines.append((sweep,))
+    for name, radius in summary.null_radius.items():
+        if MARK not in name:
+            text = f": median {radius.median:.3g}, largest {radius.max:.3g} of a stream's median "
+            lines.append(("Null radius, ", Code(name), text + "carrier norm."))
+    config = summary.config
+    if config and any(MARK not in item.variant for item in summary.variants):
+        lines.append((_tau(config),))
+    eps = (config.get("eps_den", _EPS[0]), config.get("eps_mode", _EPS[1]))
+    if eps != _EPS:
+        lines.append((f"eps_den was {eps[0]:g}, {eps[1]}, rather than {_EPS[0]:g}, {_EPS[1]}.",))
+    left_out = max((item.left_out for item in summary.variants), default=0)
+    if left_out:
+        text = (
+            ", or stock's RMSE is 0. Means and medians are over the other cases, so a data set "
+            "that lacks some weighs less; intervals and tests weigh all data sets equally."
+        )
+        lead = f"{left_out} case(s) left out: one of the paired rows is missing or not "
+        lines.append((lead, Code("ok"), text))
+    if dead := summary.statuses.get("dead", 0):
+        text = (
+            f"{dead} of them because the host is dead there: stock predicts one value for all test "
+            "rows, so no change can be measured."
+        )
+        lines.append((text,))
+    if summary.built_in:
+        lines.append(MINI_NOTICE)
+    lines.append(limits(item.variant for item in summary.variants))
+    return lines
+
+
+def limits(variants: Iterable[str]) -> Sentence:
+    """What the figures of these variants do not claim."""
+    closed = any(name.partition(MARK)[0] == _CLOSED for name in variants)
+    exception = (" but for ", Code(_CLOSED)) if closed else ()
+    return (_LIMITS, *exception, ", and no general meaning of missing values.")
+
+
+def _tau(config: dict[str, Any]) -> str:
+    if config.get("tau") is not None:
+        return f"tau was given: {config['tau']:g} at every site."
+    return (
+        "tau was calibrated per site so that the smallest legitimate carriers have presence "
+        f"{config['target_presence']:g}."
+    )
