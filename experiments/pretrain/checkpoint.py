@@ -15,7 +15,7 @@ from experiments.pretrain.files import fill_atomic
 if TYPE_CHECKING:
     from pathlib import Path
 
-FORMAT = 1
+FORMAT = 2
 FILE_NAME = "checkpoint.pt"
 _FREE = ("threads", "tick_steps", "checkpoint_seconds", "validation_seconds")
 

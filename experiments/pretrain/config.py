@@ -6,7 +6,16 @@ from pathlib import Path  # noqa: TC003  (pydantic reads annotations when the cl
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from experiments.errors import ConfigError
 from experiments.prior import PriorConfig
@@ -16,23 +25,6 @@ Range = tuple[int, int]
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ModelConfig(_Strict):
-    """Size of the TabPFN v3 architecture; the field names are those of its own configuration."""
-
-    num_buckets: int = Field(default=200, ge=10)
-    embed_dim: int = Field(default=32, ge=4)
-    dist_embed_num_blocks: int = Field(default=2, ge=1)
-    dist_embed_num_heads: int = Field(default=1, ge=1)
-    dist_embed_num_inducing_points: int = Field(default=16, ge=1)
-    feat_agg_num_blocks: int = Field(default=2, ge=1)
-    feat_agg_num_heads: int = Field(default=1, ge=1)
-    feat_agg_num_cls_tokens: int = Field(default=4, ge=1)
-    nlayers: int = Field(default=6, ge=1)
-    icl_num_heads: int = Field(default=4, ge=1)
-    ff_factor: int = Field(default=2, ge=1)
-    softmax_scaling_mlp_hidden_dim: int = Field(default=32, ge=1)
 
 
 class Phase(_Strict):
@@ -113,14 +105,19 @@ class ValidationConfig(_Strict):
 
 
 class PretrainConfig(_Strict):
-    """Everything that decides a run. ``processes`` belongs to it: each one adds tasks to a step."""
+    """Everything that decides a run. ``processes`` belongs to it: each one adds tasks to a step.
+
+    ``architecture`` is a name of tabpfn's registry; ``model`` holds fields of that architecture's
+    own configuration.
+    """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
     seed: int = Field(default=0, ge=0)
     processes: int = Field(default=2, ge=1)
     threads: int = Field(default=1, ge=1)
     budget: Budget
-    model: ModelConfig = ModelConfig()
+    architecture: str
+    model: dict[str, JsonValue]
     data: DataConfig
     prior: PriorConfig = PriorConfig()
     optimiser: OptimiserConfig = OptimiserConfig()
@@ -128,6 +125,25 @@ class PretrainConfig(_Strict):
     tick_steps: int = Field(default=25, ge=1)
     checkpoint_seconds: float = Field(default=180.0, gt=0)
     validation_seconds: float = Field(default=180.0, gt=0)
+
+    @field_validator("architecture")
+    @classmethod
+    def _known_architecture(cls, name: str) -> str:
+        from experiments.pretrain.model import architecture_module
+
+        architecture_module(name)
+        return name
+
+    @field_validator("model")
+    @classmethod
+    def _fits_architecture(
+        cls, fields: dict[str, JsonValue], info: ValidationInfo
+    ) -> dict[str, JsonValue]:
+        from experiments.pretrain.model import parse_architecture
+
+        if "architecture" in info.data:
+            parse_architecture(info.data["architecture"], fields)
+        return fields
 
 
 def load_config(path: Path) -> PretrainConfig:

@@ -9,20 +9,26 @@ import torch
 
 from experiments.errors import ConfigError, TrainingError
 from experiments.pretrain.files import fill_atomic
-from experiments.pretrain.model import ARCHITECTURE, architecture_config
+from experiments.pretrain.model import architecture_config, build_loss, build_model
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from experiments.pretrain.checkpoint import Checkpoint
+    from experiments.pretrain.config import PretrainConfig
 
-BORDERS = "regression_borders"
-NOTICE = (
-    "TabPFN v3 architecture at mini size, trained by the oretro project on synthetic tasks. "
-    "Not Prior Labs' model; its results say nothing about theirs."
-)
+# Ends of the names of tensors that float16 would make another target grid.
+_EXACT = ("borders", "losses_per_bucket")
 LICENCE = "Apache-2.0"
 _AVERAGE_PREFIX = "module."
+
+
+def notice(config: PretrainConfig) -> str:
+    """Return what the model of a run is, and what it is not."""
+    return (
+        f"{architecture_config(config).name} architecture at mini size, trained by the oretro "
+        "project on synthetic tasks. Not Prior Labs' model; its results say nothing about theirs."
+    )
 
 
 def inference_settings() -> dict[str, Any]:
@@ -66,15 +72,17 @@ def host_checkpoint(checkpoint: Checkpoint, *, half: bool = False) -> dict[str, 
     """Return the content of a tabpfn checkpoint; ``half`` stores all but the borders in float16."""
     config = checkpoint.read_config()
     weights = average_weights(checkpoint)
+    if getattr(build_model(config), "regression_borders", None) is None:
+        weights |= {f"criterion.{n}": v for n, v in build_loss(config).state_dict().items()}
     if half:
-        weights = {n: v if n == BORDERS else v.half() for n, v in weights.items()}
+        weights = {n: v if n.endswith(_EXACT) else v.half() for n, v in weights.items()}
     return {
         "state_dict": weights,
-        "architecture_name": ARCHITECTURE,
-        "config": dataclasses.asdict(architecture_config(config.model)),
+        "architecture_name": config.architecture,
+        "config": dataclasses.asdict(architecture_config(config)),
         "inference_config": inference_settings(),
         "oretro_pretraining": {
-            "notice": NOTICE,
+            "notice": notice(config),
             "licence": LICENCE,
             "name": config.name,
             "seed": config.seed,
@@ -92,17 +100,20 @@ def export_host(
     """Write the averaged weights to ``path`` (``.safetensors``), atomically.
 
     Raises:
-        ConfigError: the name is not one under which tabpfn recognises a v3 checkpoint.
+        ConfigError: tabpfn takes a file of this name for another generation's.
         TrainingError: the run is not over and ``unfinished`` is False, or a weight is not finite.
     """
     from tabpfn.checkpoint import save_as_safetensors
+    from tabpfn.model_loading import resolve_model_version
 
     if path.suffix != ".safetensors":
         raise ConfigError(f"--export: {path.name} must end in .safetensors.")
-    if "v3" not in path.stem:
+    architecture = checkpoint.read_config().architecture
+    wanted = architecture.removeprefix("tabpfn_").replace("_", ".")
+    if (found := resolve_model_version(path).value) != wanted:
         raise ConfigError(
-            f"--export: {path.name} must contain 'v3'; tabpfn reads a model's generation, and "
-            "with it the largest table it accepts, from the file name."
+            f"--export: tabpfn takes {path.name} for a {found} model; name the file with "
+            f"'{wanted}'. The largest table it accepts depends on the name."
         )
     if not (checkpoint.finished or unfinished):
         raise TrainingError(

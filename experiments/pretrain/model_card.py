@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from experiments.pretrain.config import StepBudget, WallClockBudget
 from experiments.pretrain.export import LICENCE, average_weights
+from experiments.pretrain.model import architecture_config
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,6 +38,8 @@ def model_card(checkpoint: Checkpoint, exported: Path) -> str:
     rows = max(phase.rows[1] for phase in config.data.curriculum)
     columns = max(phase.columns[1] for phase in config.data.curriculum)
     families = ", ".join(sorted(name for name, w in config.prior.families.items() if w > 0))
+    family = architecture_config(config).name
+    size = ", ".join(f"`{name}` {value}" for name, value in config.model.items())
     figures = checkpoint.figures
     state = "finished" if checkpoint.finished else f"UNFINISHED, {100 * checkpoint.progress:.0f} %"
     validation = (
@@ -50,18 +53,16 @@ def model_card(checkpoint: Checkpoint, exported: Path) -> str:
     )
     return f"""# Model card: {config.name} (`{exported.name}`)
 
-**This is not Prior Labs' model.** It is a small regressor of the TabPFN v3 architecture, trained
-from random weights by the oretro project on synthetic tasks alone. No weight of an official
-checkpoint went into it. Its results say nothing about TabPFN v3's.
+**This is not Prior Labs' model.** It is a small regressor of the {family} architecture,
+trained from random weights by the oretro project on synthetic tasks alone. No weight of an official
+checkpoint went into it. Its results say nothing about {family}'s.
 
 | | |
 |---|---|
 | file | `{exported.name}`, {exported.stat().st_size:,} bytes |
 | SHA-256 | `{_sha256(exported)}` |
-| architecture | `tabpfn_v3` of the `tabpfn` package, {parameters:,} numbers |
-| size | embedding {config.model.embed_dim}, {config.model.nlayers} in-context blocks of width \
-{config.model.embed_dim * config.model.feat_agg_num_cls_tokens}, \
-{config.model.num_buckets} target buckets |
+| architecture | `{config.architecture}` of the `tabpfn` package, {parameters:,} numbers |
+| size | {size} |
 | licence | {LICENCE} |
 | made by | `oretro pretrain` ({state}) |
 
@@ -90,7 +91,7 @@ used for training or for the choice of a checkpoint.
 ## Figures
 
 - Validation (synthetic, fixed seed): {validation}.
-- Real tables: see `results/mini-host/`.
+- Real tables: see `results/{config.name}/`.
 
 ## Limits
 

@@ -12,7 +12,18 @@ if TYPE_CHECKING:
     from experiments.pretrain.config import OptimiserConfig
 
 # Matrices next to the input, the output or the attention temperature are not hidden layers.
-_NOT_HIDDEN = ("embed.", "encoder", "output_projection", "softmax_scaling", "inducing", "cls_")
+_NOT_HIDDEN = (
+    "embed.",
+    "group_embedder",
+    "target_embedder",
+    "positional_embedding",
+    "thinking",
+    "encoder",
+    "output_projection",
+    "softmax_scaling",
+    "inducing",
+    "cls_",
+)
 
 
 class Optimiser:

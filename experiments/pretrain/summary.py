@@ -22,7 +22,7 @@ def describe(config: PretrainConfig, folder: Path) -> dict[str, Any]:
         TrainingError: the folder holds another run, or an unreadable checkpoint.
     """
     Clock(config.budget, config.tick_steps)
-    model = build_model(config.model, config.seed)
+    model = build_model(config)
     path = folder / FILE_NAME
     found = "a new run"
     if path.exists():
@@ -31,6 +31,7 @@ def describe(config: PretrainConfig, folder: Path) -> dict[str, Any]:
         found = "a finished run" if saved.finished else f"a run at step {saved.step}"
     return {
         "name": config.name,
+        "architecture": config.architecture,
         "seed": config.seed,
         "parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
         "budget": config.budget.model_dump_json(),

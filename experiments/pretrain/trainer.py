@@ -15,7 +15,7 @@ import torch
 from experiments.errors import TrainingError
 from experiments.pretrain.checkpoint import FILE_NAME, Checkpoint, load_checkpoint
 from experiments.pretrain.clock import Clock
-from experiments.pretrain.export import NOTICE
+from experiments.pretrain.export import notice
 from experiments.pretrain.journal import CurveRow, Journal
 from experiments.pretrain.model import batch_logits, build_loss, build_model, validation_figures
 from experiments.pretrain.optimiser import Optimiser
@@ -74,8 +74,8 @@ class _Run:
         self.config = config
         self.link = link
         self.path = folder / FILE_NAME
-        self.model = build_model(config.model, config.seed)
-        self.loss = build_loss(config.model)
+        self.model = build_model(config)
+        self.loss = build_loss(config)
         self.optimiser = Optimiser(self.model, config.optimiser)
         self.clock = Clock(config.budget, config.tick_steps)
         self.step = self.tasks = self.skipped = 0
@@ -248,7 +248,7 @@ def _provenance(config: PretrainConfig) -> dict[str, Any]:
     from experiments.machine.provenance import git_state, machine, versions
 
     return {
-        "notice": NOTICE,
+        "notice": notice(config),
         "config": config.model_dump(mode="json"),
         "git": git_state(),
         "versions": versions(),
