@@ -1,4 +1,4 @@
-"""``oretro pretrain``: train the built-in mini host from synthetic tasks, and export it."""
+"""``oretro pretrain``: train a mini host from synthetic tasks, and export it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pretrain(
     ] = Path("runs/pretrain"),
     export: Annotated[
         Path | None,
-        typer.Option(help="Write the finished host here, as .safetensors with 'v3' in its name."),
+        typer.Option(help="Write the finished host here, as .safetensors named with its generation: v3."),
     ] = None,
     card: Annotated[
         Path | None, typer.Option(help="Where its model card goes. [default: beside --export]")
@@ -44,7 +44,7 @@ def pretrain(
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
-    """Train the built-in mini host; run again to resume after a stop or a kill.
+    """Train a mini host of any TabPFN architecture; run again to resume after a stop or a kill.
 
     The host is trained on synthetic tasks. It is not Prior Labs' model.
     """

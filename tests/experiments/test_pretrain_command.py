@@ -16,7 +16,7 @@ import torch
 from safetensors import safe_open
 
 from experiments.pretrain.checkpoint import FILE_NAME, load_checkpoint
-from experiments.pretrain.export import BORDERS, average_weights
+from experiments.pretrain.export import average_weights
 from experiments.pretrain.journal import CURVE, LOG
 
 CONFIG = Path(__file__).parents[2] / "configs" / "mini_host_ci.yaml"
@@ -97,7 +97,7 @@ def test_exports_load_in_stock_tabpfn(finished: Path, tmp_path: Path):
     assert small.stat().st_size < 0.7 * target.stat().st_size
     with safe_open(small, "pt") as file:
         dtypes = {name: file.get_tensor(name).dtype for name in file.keys()}  # noqa: SIM118
-    assert dtypes.pop(BORDERS) == torch.float32
+    assert dtypes.pop("regression_borders") == torch.float32
     assert set(dtypes.values()) == {torch.float16}
 
     rng = np.random.default_rng(0)

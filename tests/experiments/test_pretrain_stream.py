@@ -32,6 +32,8 @@ DATA = DataConfig.model_validate(
 )
 GOOD = """
 name: tiny
+architecture: tabpfn_v3
+model: {num_buckets: 20}
 budget: {kind: steps, steps: 3}
 data: {curriculum: [{until: 1.0, rows: [10, 20], columns: [1, 2]}]}
 """
