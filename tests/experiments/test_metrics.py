@@ -91,4 +91,4 @@ def test_scores_are_the_plain_formulas_to_the_last_bit() -> None:
 @pytest.mark.parametrize("far", [1e308, -1e308])
 def test_error_that_is_not_finite_is_no_score(far: float) -> None:
     with pytest.raises(NonFiniteScoreError, match="too large for a score"):
-        score(Prediction(np.full(4, far), 0.0), -np.sign(far) * 1e307 * Y)
+        score(Prediction(np.full(4, far), 0.0), -np.sign(far) * 1.5e307 * Y)
