@@ -55,13 +55,14 @@ def check(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No remarks on stderr.")] = False,
 ) -> None:
-    """Measure presence, OAttention and O-Closure against their bounds; exit 1 if one is broken."""
+    """Measure functions, modules and hosts' twins against their laws; exit 1 if one is broken."""
     from experiments.cli.output import print_json, print_table, say
     from experiments.io.writable import prepare_out
     from experiments.studies.check.check import (
         DTYPES,
         CheckConfig,
         figure_rows,
+        kind_rows,
         law_rows,
         memory_rows,
         run_check,
@@ -79,6 +80,7 @@ def check(
     else:
         for name, figures in result.figures.groupby("dtype", sort=False):
             print_table(f"{name}: worst L-inf (ulp)", *law_rows(figures))
+        print_table("functions, modules and twins", *kind_rows(result.figures))
         if len(result.failed):
             print_table("beyond their bound", *figure_rows(result.failed.itertuples(index=False)))
         if result.memory:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
     from retrofit.ops import Backend
+
+
+Kind = Literal["function", "module", "twin", "control"]
+"""A function of ``retrofit.ops``, a module, the twin of a host's block; or torch's own function, to
+compare with."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,8 @@ class Figure:
     """Where the bound comes from."""
     ulp: float
     """One unit in the last place of the largest value compared."""
+    kind: Kind = "function"
+    """What was measured."""
 
     @property
     def ulps(self) -> float:

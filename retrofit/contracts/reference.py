@@ -1,5 +1,7 @@
 """OAttention evaluated twice more, in float64 and apart from the operators that are judged by it.
 
+Blocks and other modules are in ``block_reference.py``.
+
 Shapes: B batch, S receivers, J sources, H heads, h kv heads, D head width.
 """
 

@@ -1,4 +1,4 @@
-"""``oretro check``: the laws of the operators, measured, as tables."""
+"""``oretro check``: the laws of functions, modules and twins, measured, as tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 Dtype = Literal["float64", "float32", "bfloat16", "float16"]
 Device = Literal["cpu", "cuda"]
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
-COLUMNS = ("dtype", "kernel", "law", "case", "linf", "ulps", "bound", "basis", "status")
+KINDS = ("function", "module", "twin")
+COLUMNS = ("dtype", "kernel", "kind", "law", "case", "linf", "ulps", "bound", "basis", "status")
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ def run_check(config: CheckConfig, report: Callable[[str], None] = lambda _: Non
                     {
                         "dtype": dtype,
                         "kernel": kernel,
+                        "kind": figure.kind,
                         "law": figure.law,
                         "case": figure.case,
                         "linf": figure.linf,
@@ -120,11 +122,25 @@ def law_rows(figures: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ..
     return ("law", *kernels), rows
 
 
+def kind_rows(figures: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Header and rows of functions, modules and twins side by side, with the kernel ``auto``."""
+    figures = figures[figures["kernel"] == "auto"]
+    rows: list[tuple[str, ...]] = []
+    for (dtype, law), of_law in figures.groupby(["dtype", "law"], sort=False):
+        kinds = [of_law[of_law["kind"] == kind] for kind in KINDS]
+        if not all(found.empty for found in kinds):
+            rows.append((str(dtype), str(law), *map(_worst, kinds)))
+    return ("dtype", "law", *KINDS), rows
+
+
 def figure_rows(figures: Iterable[Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Header and rows of single figures."""
-    header: tuple[str, ...] = ("law", "case", "L-inf", "ulp", "bound", "basis", "status")
+    header: tuple[str, ...] = ("kind", "law", "case", "L-inf", "ulp", "bound", "basis", "status")
     rows: list[tuple[str, ...]] = [
-        (x.law, x.case, _short(x.linf), f"{x.ulps:.2f}", _short(x.bound), x.basis, x.status)
+        (
+            *(x.kind, x.law, x.case, _short(x.linf), f"{x.ulps:.2f}"),
+            *(_short(x.bound), x.basis, x.status),
+        )
         for x in figures
     ]
     return header, rows
@@ -184,7 +200,7 @@ def page(result: CheckResult) -> str:
     """The figures as markdown: an overview per dtype, then every figure."""
     count, failed = len(result.figures), len(result.failed)
     parts = [
-        f"# Laws of the operators on {result.config.device}",
+        f"# Laws of operators and twins on {result.config.device}",
         (
             f"{count} figures, {failed} beyond their bound. A cell is the largest deviation seen "
             "(L-inf), in brackets in units in the last place of the largest value compared. "
@@ -211,6 +227,15 @@ def page(result: CheckResult) -> str:
             f"{markdown.table(*memory_rows(result.memory))}"
         )
     by_dtype = result.figures.groupby("dtype", sort=False)
+    parts.append(
+        "## Functions, modules and twins side by side\n\n"
+        "*Functions* are what every gate is written in, *modules* are built of them, and *twins* "
+        "are what hosts run: of every generation a small model with drawn weights is patched, and "
+        "each kind of block is run in every way in which the forward pass runs it, by itself. All "
+        "three are compared with float64 formulas of their own at presences from 0.1 to 0.9; twins "
+        "are measured in float64 and float32.\n\n"
+        f"{markdown.table(*kind_rows(result.figures))}"
+    )
     parts += [f"## {name}\n\n{markdown.table(*law_rows(rows))}" for name, rows in by_dtype]
     for (dtype, kernel), rows in result.figures.groupby(["dtype", "kernel"], sort=False):
         cells = figure_rows(rows.itertuples(index=False))

@@ -1,0 +1,253 @@
+"""Each gate of a twin, of a module and of a function, taken out or bent, breaks a law."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from torch import nn
+
+from retrofit.contracts import FUNCTION_LAWS, MODULE_LAWS, Setting
+from retrofit.contracts.block_reference import double, presence
+from retrofit.contracts.module_laws import carriers, module_specimens
+from retrofit.contracts.twin_laws import specimens, twin_formulas
+from retrofit.hosts.gates import Gates
+from retrofit.hosts.kv_cache import PresentKVCacheEntry
+from retrofit.hosts.v3.blocks import OTransformerBlock
+from retrofit.ops import ffn, inject, norm
+from retrofit.ops.attention import layer
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+FLOAT64 = Setting("auto", torch.float64, seed=2)
+FLOAT32 = Setting("auto", torch.float32, seed=2)
+
+
+def broken(figures):
+    return {x.case for x in figures if not x.holds}
+
+
+def cases(figures):
+    return {x.case for x in figures}
+
+
+@pytest.mark.parametrize("setting", [FLOAT64, FLOAT32], ids=["float64", "float32"])
+def test_twins_follow_their_formulas(setting):
+    figures = twin_formulas(setting)
+    assert len(cases(figures)) >= 3 * 9
+    assert not broken(figures)
+    assert any(x.linf > 0 for x in figures)
+
+
+def test_presences_are_fractional_and_mixed_within_a_batch():
+    for specimen in [*specimens(FLOAT64, "full"), *module_specimens(FLOAT64)]:
+        for h, stream in zip(carriers(FLOAT64, specimen), _streams(specimen), strict=True):
+            p = presence(double(h), specimen.tau[stream])
+            assert ((p == 0) | ((p > 0.1) & (p < 0.9))).all()
+            assert (p.max(-1) - p[p > 0].min() > 0.2).all()
+        assert len(set(specimen.tau.values())) == len(specimen.tau)
+
+
+def _streams(specimen):
+    first = specimen.steps[0]
+    return first.stream, getattr(first, "sources", first.stream)
+
+
+def bent(monkeypatch, owner, name, change):
+    """Replace a method by ``change(original, self, ...)``."""
+    original = getattr(owner, name)
+    monkeypatch.setattr(owner, name, lambda *args, **kw: change(original, *args, **kw))
+
+
+def _receiver(power):
+    def bend(monkeypatch):
+        bent(monkeypatch, Gates, "emit", lambda f, self, x, p: f(self, x, p**power))
+        bent(monkeypatch, Gates, "add_gated", lambda f, self, h, x, p: f(self, h, x, p**power))
+
+    return bend
+
+
+def _sources(power):
+    def bend(monkeypatch):
+        bent(
+            monkeypatch, Gates, "attend", lambda f, self, *qkv: f(self, *qkv[:-1], qkv[-1] ** power)
+        )
+
+    return bend
+
+
+def _forward_cross_without_gate(monkeypatch):
+    def ungated(f, self, *args):
+        gates = self.gates
+        self.gates = _Open(**vars(gates))
+        try:
+            return f(self, *args)
+        finally:
+            self.gates = gates
+
+    bent(monkeypatch, OTransformerBlock, "forward_cross", ungated)
+
+
+class _Open(Gates):
+    def emit(self, update, p):
+        return update
+
+    def add_gated(self, x, update, p):
+        return x + update
+
+
+def _feed_forward_without_gate(monkeypatch):
+    def ungated(f, self, mlp, norm, attribute, h):
+        if not self.full:
+            return f(self, mlp, norm, attribute, h)
+        return mlp(self.norm(norm, attribute, h, self.presence("ffn", h)))
+
+    bent(monkeypatch, Gates, "feed_forward", ungated)
+
+
+def _norm_without_gate(monkeypatch):
+    bent(monkeypatch, Gates, "norm", lambda f, self, norm, attribute, h, p: norm(h))
+
+
+def _norms_gated_in_oa(monkeypatch):
+    bent(
+        monkeypatch,
+        Gates,
+        "norm",
+        lambda f, self, norm, attribute, h, p: norm(h) * p.unsqueeze(-1),
+    )
+
+
+def _presence_of_normed_carriers(monkeypatch):
+    def normed(f, self, stream, h):
+        return f(self, stream, nn.functional.rms_norm(h, h.shape[-1:]))
+
+    bent(monkeypatch, Gates, "presence", normed)
+
+
+def _presence_of_another_stream(monkeypatch):
+    def swapped(f, self, stream, h):
+        return f(self, {"receiver": "source", "source": "receiver"}.get(stream, stream), h)
+
+    bent(monkeypatch, Gates, "presence", swapped)
+
+
+def _presence_of_the_batch(monkeypatch):
+    def mean(f, self, stream, h):
+        p = f(self, stream, h)
+        return p.mean().expand_as(p) * (p > 0)
+
+    bent(monkeypatch, Gates, "presence", mean)
+
+
+def _eps(eps):
+    def bend(monkeypatch):
+        bent(
+            monkeypatch,
+            Gates,
+            "attend",
+            lambda f, self, *qkv: f(dataclasses.replace(self, eps_den=eps), *qkv),
+        )
+
+    return bend
+
+
+def _cache_without_presence(monkeypatch):
+    def forgetful(f, self, key, value, presence):
+        f(self, key=key, value=value, presence=torch.ones_like(presence))
+
+    bent(monkeypatch, PresentKVCacheEntry, "__init__", forgetful)
+
+
+def _one_source_more_counted(monkeypatch):
+    bent(monkeypatch, Gates, "source_count", lambda f, self, p: f(self, p) + 1)
+
+
+def _no_positions(monkeypatch):
+    bent(monkeypatch, Gates, "rotate", lambda f, self, rope, t, p: t)
+
+
+ATTENTIONS = {
+    "cross",
+    "self",
+    "self, in chunks",
+    "forward_cross",
+    "ICL, train rows",
+    "ICL, test rows",
+    "ICL, test rows in chunks",
+    "ICL, making a cache",
+    "ICL, from a cache",
+}
+SELF = {"self", "self, in chunks", "forward_cross"}
+ALL = ATTENTIONS | {"bare norm"}
+
+
+@pytest.mark.parametrize(
+    ("bend", "variant", "seen_by"),
+    [
+        (_receiver(2), "oa", ATTENTIONS),
+        (_receiver(2), "full", ATTENTIONS),
+        (_receiver(0.5), "full", ATTENTIONS),
+        (_receiver(0), "full", ATTENTIONS),
+        (_sources(0.5), "oa", ATTENTIONS),
+        (_sources(2), "full", ATTENTIONS),
+        (_sources(0), "full", ATTENTIONS),
+        (_forward_cross_without_gate, "oa", {"forward_cross"}),
+        (_forward_cross_without_gate, "full", {"forward_cross"}),
+        (_feed_forward_without_gate, "full", ATTENTIONS),
+        (_norm_without_gate, "full", ALL),
+        (_norms_gated_in_oa, "oa", ATTENTIONS),
+        (_presence_of_normed_carriers, "oa", ATTENTIONS),
+        (_presence_of_normed_carriers, "full", ALL),
+        (_presence_of_another_stream, "oa", {"cross"}),
+        (_presence_of_the_batch, "full", ALL),
+        (_eps(0.0), "oa", ATTENTIONS),
+        (_eps(1e-8), "full", ATTENTIONS),
+        (_cache_without_presence, "oa", {"ICL, from a cache"}),
+        (_one_source_more_counted, "full", ATTENTIONS - SELF),
+        (_no_positions, "full", SELF),
+    ],
+)
+@pytest.mark.parametrize("setting", [FLOAT64, FLOAT32], ids=["float64", "float32"])
+def test_a_bent_gate_of_a_twin_is_seen(bend, variant, seen_by, setting, monkeypatch):
+    bend(monkeypatch)
+    seen = broken(twin_formulas(setting))
+    of_variant = {case.partition(": ")[2] for case in seen if f", {variant}: " in case}
+    assert of_variant == seen_by
+
+
+@pytest.mark.parametrize("power", [0, 0.5, 2])
+@pytest.mark.parametrize(
+    ("module", "name", "seen_by"),
+    [
+        (norm, "gate", {"onorm, LayerNorm", "onorm, RMSNorm", "ONorm, layer", "ONorm, rms"}),
+        (ffn, "add_gated", {"offn", "offn, LayerNorm", "OFFN", "OFFN, LayerNorm"}),
+        (ffn, "gate", {"ffn_update"}),
+        (inject, "add_gated", {"oinject", "OInject"}),
+        (layer, "gate", {"OAttention", "OAttention, cross"}),
+    ],
+)
+def test_a_bent_gate_of_an_operator_is_seen(module, name, seen_by, power, monkeypatch):
+    laws = [*FUNCTION_LAWS.values(), *MODULE_LAWS.values()]
+    assert not broken(figure for law in laws for figure in law(FLOAT64))
+    bent(monkeypatch, module, name, lambda f, *tensors: f(*tensors[:-1], tensors[-1] ** power))
+    seen = broken(figure for law in laws for figure in law(FLOAT64))
+    assert seen_by <= {case for case in seen if "Transformer" not in case}
+
+
+def test_an_answering_bias_is_seen(monkeypatch):
+    monkeypatch.setattr(layer, "receiver_presence", lambda p_BS, p_BJ, mask: p_BS)
+    seen = broken(MODULE_LAWS["biased_empty_support"](FLOAT64))
+    assert seen == cases(MODULE_LAWS["biased_empty_support"](FLOAT64))
+
+
+def test_a_presence_that_is_small_and_not_zero_at_null_is_seen(monkeypatch):
+    def never_zero(f, self, stream, h):
+        return f(self, stream, h).clamp(min=1e-14)
+
+    bent(monkeypatch, Gates, "presence", never_zero)
+    awake = {x.case for x in twin_formulas(FLOAT64) if not x.holds and x.law == "NULL token"}
+    assert awake == {
+        f"v3, {variant}: {case}" for variant in ("full", "closed") for case in ATTENTIONS
+    }
