@@ -25,7 +25,9 @@ def pretrain(
     ] = Path("runs/pretrain"),
     export: Annotated[
         Path | None,
-        typer.Option(help="Write the finished host here, as .safetensors named with its generation: v3."),
+        typer.Option(
+            help="Write the finished host here, as .safetensors named with its generation: v3."
+        ),
     ] = None,
     card: Annotated[
         Path | None, typer.Option(help="Where its model card goes. [default: beside --export]")
