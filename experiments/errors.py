@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from experiments.io.text import message
+
 
 class ExperimentError(Exception):
     """Base of every error that an experiment raises on purpose."""
@@ -12,7 +14,10 @@ class ConfigError(ExperimentError, ValueError):
 
 
 class DataError(ExperimentError, ValueError):
-    """A table cannot be read or cannot be used for regression."""
+    """A table cannot be read or cannot be used for regression; the message is one short line."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(message(text))
 
 
 class DataUnavailableError(DataError):

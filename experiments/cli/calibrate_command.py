@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from experiments.cli.calibration_options import (  # noqa: TC001  (typer reads them when it runs)
-    Decimal,
-    Dropped,
     Tables,
     Targets,
+)
+from experiments.cli.data_options import (  # noqa: TC001
+    Decimal,
+    Delimiter,
+    Dropped,
+    Encoding,
 )
 
 if TYPE_CHECKING:
@@ -40,6 +44,8 @@ def calibrate(
     target: Targets = None,
     drop: Dropped = None,
     decimal: Decimal = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the .json file that patch reads.")
     ] = None,
@@ -57,6 +63,7 @@ def calibrate(
     """Measure the carriers of every stream on calibration tables, and set tau from them."""
     import retrofit
     from experiments.cli.calibration_options import read_tables
+    from experiments.cli.data_options import file_fields
     from experiments.cli.output import built_in_notice, say
     from retrofit.config import DEFAULT_TARGET_PRESENCE
     from retrofit.patching.calibrate import require_target
@@ -72,7 +79,8 @@ def calibrate(
     chosen = cast("Variant", variant)
     plan = retrofit.plan(host, chosen)
     plan.require_no_problem()
-    tables = read_tables(table, target, drop, decimal)
+    fields = file_fields(drop=drop, decimal=decimal, delimiter=delimiter, encoding=encoding)
+    tables = read_tables(table, target, fields)
     if dry_run:
         _show_plan(plan, presences, tables, as_json=as_json)
         return

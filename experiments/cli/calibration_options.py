@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from retrofit import CalibrationTable
 
@@ -24,20 +24,16 @@ Targets = Annotated[
     list[str] | None,
     typer.Option("--target", help="Column to predict: one for all tables, or one for each."),
 ]
-Dropped = Annotated[
-    list[str] | None,
-    typer.Option("--drop", help="Column to leave out of every table; may be repeated."),
-]
-Decimal = Annotated[str | None, typer.Option("--decimal", help="Decimal mark: '.' or ','.")]
 
 
 def read_tables(
     tables: Sequence[Path] | None,
     targets: Sequence[str] | None,
-    drop: Sequence[str] | None,
-    decimal: str | None,
+    fields: Mapping[str, Any],
 ) -> list[CalibrationTable] | None:
     """The tables that the options name; None, for the built-in ones, where they name none.
+
+    ``fields`` says how all of them are read.
 
     Raises:
         ConfigError: the options are not complete.
@@ -45,14 +41,14 @@ def read_tables(
     """
     from pydantic import ValidationError
 
+    from experiments.cli.data_options import file_fields, require_file
     from experiments.cli.output import say
     from experiments.data.calibration_tables import calibration_tables
     from experiments.data.settings import FileSet
     from experiments.errors import ConfigError
 
     if not tables:
-        if targets or drop or decimal is not None:
-            raise ConfigError("--target, --drop and --decimal belong to --table FILE")
+        require_file({**file_fields(target=list(targets or ())), **fields}, "--table")
         return None
     if not targets:
         raise ConfigError(f"--table {tables[0]}: name the column to predict with --target COLUMN")
@@ -62,10 +58,9 @@ def read_tables(
             "or one for each in their order"
         )
     columns = list(targets) if len(targets) == len(tables) else list(targets) * len(tables)
-    shared = {"drop": tuple(drop or ()), "decimal": "." if decimal is None else decimal}
     try:
         entries = [
-            FileSet.model_validate({"path": path, "target": column, **shared})
+            FileSet.model_validate({"path": path, "target": column, **fields})
             for path, column in zip(tables, columns, strict=True)
         ]
     except ValidationError as error:

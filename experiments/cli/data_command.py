@@ -7,6 +7,14 @@ from typing import Annotated
 
 import typer
 
+from experiments.cli.data_options import (  # noqa: TC001  (typer reads them when it runs)
+    Decimal,
+    Delimiter,
+    Dropped,
+    Encoding,
+    Words,
+)
+
 EXAMPLES = """\b
 Examples:
   oretro data list
@@ -59,27 +67,37 @@ def show_data(
     target: Annotated[
         str | None, typer.Option(help="Column to predict, for a file of your own.")
     ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(help="Column of the file to leave out; may be repeated.")
-    ] = None,
-    decimal: Annotated[
-        str | None, typer.Option(help="Decimal mark of the file: '.' or ','.")
-    ] = None,
+    drop: Dropped = None,
+    words: Words = None,
+    decimal: Decimal = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
     cache: Annotated[Path | None, _CACHE] = None,
     offline: Annotated[bool, _OFFLINE] = False,
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Load one data set and show what a sweep would see of it."""
-    from experiments.cli.data_options import file_options, openml_options
-    from experiments.cli.output import print_json, print_table
+    from experiments.cli.data_options import file_fields, file_options, openml_options
+    from experiments.cli.output import print_json, print_table, say_if_shadowed
     from experiments.data.facts import load_only, table_facts
     from experiments.io.text import visible
     from experiments.sweep.config import load_config
 
+    fields = file_fields(
+        target=target,
+        drop=drop,
+        words=words,
+        decimal=decimal,
+        delimiter=delimiter,
+        encoding=encoding,
+    )
+    built_in = _is_built_in(name)
     # A file without --target is told so, rather than that it is no data set's name.
-    path = Path(name) if target is not None or Path(name).is_file() else None
+    path = Path(name) if target or (Path(name).is_file() and not built_in) else None
+    if path is None and built_in:
+        say_if_shadowed(name, "data set")
     options = {
-        **file_options(path, target, drop, decimal),
+        **file_options(path, fields),
         "datasets": [] if path else [name],
         "openml": openml_options(cache, offline=offline or None),
     }
@@ -92,6 +110,17 @@ def show_data(
     print_table("", ("fact", "value"), [(key, str(value)) for key, value in facts.items()])
     for note in notes:
         typer.echo(f"note: {visible(note)}")
+
+
+def _is_built_in(name: str) -> bool:
+    from experiments.data import resolve
+    from experiments.errors import DataError
+
+    try:
+        resolve(name)
+    except DataError:
+        return False
+    return True
 
 
 @data.command("fetch", epilog=FETCH_EXAMPLES)

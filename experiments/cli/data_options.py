@@ -1,20 +1,54 @@
-"""Options that say where tables come from, as fields of a configuration."""
+"""Options that say where tables come from and how files are read, as fields of a configuration."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
+Dropped = Annotated[
+    list[str] | None,
+    typer.Option("--drop", help="Column of a file to leave out; may be repeated."),
+]
+Words = Annotated[
+    list[str] | None,
+    typer.Option("--words", help="Column of a file whose numbers are names; may be repeated."),
+]
+Decimal = Annotated[
+    str | None, typer.Option("--decimal", help="Decimal mark of a file: '.' or ','. [.]")
+]
+Delimiter = Annotated[
+    str | None,
+    typer.Option("--delimiter", help="Mark between the cells of a CSV, or 'tab'. [its header's]"),
+]
+Encoding = Annotated[
+    str | None, typer.Option("--encoding", help="Encoding of a CSV, such as cp1252. [utf-8]")
+]
 
-def file_options(
-    data: Path | None,
-    target: str | None,
-    drop: Sequence[str] | None = None,
-    decimal: str | None = None,
-) -> dict[str, Any]:
+
+def file_fields(**options: str | list[str] | None) -> dict[str, Any]:
+    """Fields of a file that were given as options of the same names."""
+    return {name: value for name, value in options.items() if value not in (None, [])}
+
+
+def require_file(fields: Mapping[str, Any], option: str) -> None:
+    """Make sure that no option of a file was given without one.
+
+    Raises:
+        ConfigError: one was.
+    """
+    from experiments.errors import ConfigError
+
+    if fields:
+        given = ", ".join(f"--{name}" for name in fields)
+        raise ConfigError(f"{given}: only with {option} FILE")
+
+
+def file_options(data: Path | None, fields: Mapping[str, Any]) -> dict[str, Any]:
     """``files`` and ``suite`` for a file given on the command line; empty without one.
 
     Raises:
@@ -24,15 +58,11 @@ def file_options(
     from experiments.io.text import readable_name
 
     if data is None:
-        if target is not None or drop or decimal is not None:
-            raise ConfigError("--target, --drop and --decimal belong to --data FILE")
+        require_file(fields, "--data")
         return {}
-    if target is None:
+    if "target" not in fields:
         raise ConfigError(f"--data {data}: name the column to predict with --target COLUMN")
-    entry: dict[str, Any] = {"path": data, "target": target, "drop": drop or []}
-    if decimal is not None:
-        entry["decimal"] = decimal
-    return {"files": [entry], "suite": readable_name(data.stem or str(data))}
+    return {"files": [{"path": data, **fields}], "suite": readable_name(data.stem or str(data))}
 
 
 def openml_options(cache: Path | None, *, offline: bool | None) -> dict[str, Any] | None:

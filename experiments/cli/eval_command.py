@@ -8,6 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from experiments.cli.data_options import (  # noqa: TC001  (typer reads them when it runs)
+    Decimal,
+    Delimiter,
+    Dropped,
+    Encoding,
+    Words,
+)
+
 if TYPE_CHECKING:
     from experiments.sweep.config import SweepConfig
     from experiments.sweep.engines.engine import Engine
@@ -40,10 +48,11 @@ def evaluate(
         Path | None, typer.Option(help="A CSV or parquet file in place of named data sets.")
     ] = None,
     target: Annotated[str | None, typer.Option(help="Column of --data to predict.")] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(help="Column of --data to leave out; may be repeated.")
-    ] = None,
-    decimal: Annotated[str | None, typer.Option(help="Decimal mark of --data: '.' or ','.")] = None,
+    drop: Dropped = None,
+    words: Words = None,
+    decimal: Decimal = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
     cache: Annotated[
         Path | None, typer.Option(help="OpenML cache folder. [the client's own]")
     ] = None,
@@ -99,10 +108,19 @@ def evaluate(
     """Compare stock and patched hosts; run again after a stop to go on where it was."""
     if tau is not None and target_presence is not None:
         raise typer.BadParameter("give --tau or --target-presence, not both")
-    from experiments.cli.data_options import file_options, openml_options
-    from experiments.sweep.config import load_config
+    from experiments.cli.data_options import file_fields, file_options, openml_options
+    from experiments.cli.output import say_if_shadowed
+    from experiments.sweep.config import builtin_configs, load_config
     from experiments.sweep.engines.engine import Engine
 
+    fields = file_fields(
+        target=target,
+        drop=drop,
+        words=words,
+        decimal=decimal,
+        delimiter=delimiter,
+        encoding=encoding,
+    )
     options: dict[str, Any] = {
         "host": host,
         "variants": _split(variants),
@@ -118,11 +136,15 @@ def evaluate(
         "noise_floor": noise_floor,
         "baselines": baselines,
         "openml": openml_options(cache, offline=offline),
-        **file_options(data, target, drop, decimal),
+        **file_options(data, fields),
     }
     if data is not None and datasets is None:
         options["datasets"] = []
     settings = load_config(config, options)
+    if config in builtin_configs():
+        say_if_shadowed(config, "configuration")
+    if settings.host in ("mini", "v3"):
+        say_if_shadowed(settings.host, "host")
     engine = Engine(jobs, dask, case_timeout)
     if dry_run:
         from experiments.cli.dry_run import show_plan

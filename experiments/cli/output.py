@@ -7,6 +7,7 @@ import math
 import sys
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -15,7 +16,6 @@ from experiments.sweep.schema import SCORED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from experiments.report.summary import Summary
     from experiments.sweep.run import Outcome, Progress
@@ -26,6 +26,12 @@ _NOTES_SAID = 10
 def say(text: str) -> None:
     """Print a remark on stderr."""
     typer.echo(text, err=True)
+
+
+def say_if_shadowed(name: str, what: str) -> None:
+    """Say that a built-in name was taken, where a file here is called the same."""
+    if Path(name).is_file():
+        say(f"note: {name} is the built-in {what}; the file of that name here is ./{name}")
 
 
 def built_in_notice(sha256: str) -> str:

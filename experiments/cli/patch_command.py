@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from experiments.cli.calibration_options import (  # noqa: TC001  (typer reads them when it runs)
-    Decimal,
-    Dropped,
     Tables,
     Targets,
+)
+from experiments.cli.data_options import (  # noqa: TC001
+    Decimal,
+    Delimiter,
+    Dropped,
+    Encoding,
 )
 
 if TYPE_CHECKING:
@@ -57,6 +61,8 @@ def patch(
     target: Targets = None,
     drop: Dropped = None,
     decimal: Decimal = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
     eps_den: Annotated[
         float | None, typer.Option(min=0, help="Mass of attention's value-less source. [1e-8]")
     ] = None,
@@ -73,6 +79,7 @@ def patch(
     """Patch a host and report every site: its classes, tau, presence and null radius."""
     import retrofit
     from experiments.cli.calibration_options import read_tables
+    from experiments.cli.data_options import file_fields
     from retrofit.files.checkpoint import require_writable_checkpoint
     from retrofit.patching.calibrate import require_target
 
@@ -92,7 +99,8 @@ def patch(
         settings["tau"] = _tau(tau, description, chosen)
     if output is not None:
         require_writable_checkpoint(output, overwrite=overwrite)
-    settings["tables"] = read_tables(table, target, drop, decimal)
+    fields = file_fields(drop=drop, decimal=decimal, delimiter=delimiter, encoding=encoding)
+    settings["tables"] = read_tables(table, target, fields)
     if dry_run:
         _show_plan(plan, as_json=as_json)
         return

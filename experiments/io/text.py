@@ -15,7 +15,21 @@ def visible(text: object) -> str:
     Control characters and lone surrogates, which XML refuses, are replaced, and so are marks that
     reverse what is written after them.
     """
-    line = " ".join(str(text).split())
+    return _fit(" ".join(str(text).split()))
+
+
+def message(text: str, length: int = 900) -> str:
+    """The text without what cannot be shown; of a long one beginning and end, which say what to do.
+
+    What a file holds, such as a name of a million characters, may be part of it.
+    """
+    if len(text) > length:
+        half = length // 2
+        text = f"{text[:half]}…{text[1 + half - length :]}"
+    return _fit(text)
+
+
+def _fit(line: str) -> str:
     return "".join(REPLACEMENT if _unfit(mark) else mark for mark in line)
 
 

@@ -168,15 +168,17 @@ def _beside(config: SweepConfig, folder: Path) -> SweepConfig:
 def find_config(source: str | Path) -> Path:
     """Return the path of a configuration file, given as a path or as a built-in name.
 
+    A built-in name means the same in every working directory; ``./NAME`` is a file of that name.
+
     Raises:
         ConfigError: neither; the message lists the built-in names.
     """
+    built_in = builtin_configs()
+    if isinstance(source, str) and source in built_in:
+        return built_in[source]
     path = Path(source)
     if path.is_file():
         return path
-    built_in = builtin_configs()
-    if str(source) in built_in:
-        return built_in[str(source)]
     near = difflib.get_close_matches(str(source), built_in, n=3)
     hint = f"did you mean {', '.join(near)}?" if near else f"built in: {', '.join(built_in)}"
     raise ConfigError(f"no configuration file at '{path}' ({path.absolute()}); {hint}")

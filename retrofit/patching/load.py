@@ -114,7 +114,8 @@ def _locate(name: str | os.PathLike[str]) -> Path | None:
     if name == MINI:
         return Path(str(files("retrofit") / "assets" / _MINI_FILE))
     path = Path(name).expanduser()
-    if path.is_file():
+    # A file may well have an official file's name; "v3" means the same in every folder.
+    if path.is_file() and name != "v3":
         return path
     if str(name) in official_names():
         source = ModelSource.get_regressor_v3()

@@ -197,7 +197,7 @@ def test_calibration_of_another_host_or_variant_is_refused_by_its_file(
     [
         (["--table", "mine.csv", "--target", "price"], "hold text: 'kind'; turn them into numbers"),
         (["--table", "mine.csv"], "--target COLUMN"),
-        (["--target", "price"], "belong to --table FILE"),
+        (["--target", "price"], "--target: only with --table FILE"),
         (["--table", "mine.csv", "--target", "prize", "--drop", "kind"], "did you mean price"),
         (["--table", "mine.csv", "--target", "kind"], "'b', which is not a number"),
         (["--table", "mine.csv", "--target", "price", "--drop", "kinds"], "no column 'kinds'"),
