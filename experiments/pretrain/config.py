@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path  # noqa: TC003  (pydantic reads annotations when the class is made)
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import yaml
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -18,6 +17,7 @@ from pydantic import (
 )
 
 from experiments.errors import ConfigError
+from experiments.io.yaml_file import read_yaml
 from experiments.prior import PriorConfig
 
 Range = tuple[int, int]
@@ -149,15 +149,7 @@ class PretrainConfig(_Strict):
 def load_config(path: Path) -> PretrainConfig:
     """Read a YAML file. Raises ``ConfigError`` naming the file and every field at fault."""
     try:
-        raw: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror}).") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: is not valid YAML: {error}") from error
-    if not isinstance(raw, dict):
-        raise ConfigError(f"{path}: must hold a mapping of fields, such as `name:` and `budget:`.")
-    try:
-        return PretrainConfig.model_validate(raw)
+        return PretrainConfig.model_validate(read_yaml(path))
     except ValidationError as error:
         faults = "; ".join(
             f"{'.'.join(str(part) for part in fault['loc']) or 'file'}: "

@@ -10,7 +10,6 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -23,6 +22,7 @@ from pydantic import (
 
 from experiments.data.settings import FileSet, OpenMLSettings
 from experiments.errors import ConfigError
+from experiments.io.yaml_file import read_yaml
 from experiments.sweep import variant_name
 from experiments.sweep.schema import VARIANT_ORDER
 
@@ -141,7 +141,7 @@ def load_config(source: str | Path, options: Mapping[str, Any] | None = None) ->
             names the file (or the option) and the field.
     """
     path = find_config(source)
-    fields = _read_yaml(path)
+    fields = read_yaml(path)
     given = {key: value for key, value in (options or {}).items() if value is not None}
     # Of two ways to set tau, an option's beats the file's.
     if "tau" in given:
@@ -188,7 +188,7 @@ def builtin_configs() -> dict[str, Path]:
     """Sweep configurations that come with oretro, by name."""
     folder = _config_folder()
     paths = sorted(folder.glob("*.yaml"), key=lambda path: path.name)
-    return {path.stem: path for path in paths if "suite" in _read_yaml(path)}
+    return {path.stem: path for path in paths if "suite" in read_yaml(path)}
 
 
 def _config_folder() -> Path:
@@ -196,32 +196,6 @@ def _config_folder() -> Path:
     if (checkout / "pyproject.toml").is_file():
         return checkout / "configs"
     return Path(str(resources.files("experiments"))) / "configs"
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """YAML without its silent trap: of two equal keys, plain YAML keeps the last."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=deep) for key, _ in node.value]
-        for key in keys:
-            if keys.count(key) > 1:
-                line = node.start_mark.line + 1
-                raise yaml.YAMLError(f"field '{key}' stands twice in the mapping at line {line}")
-        return super().construct_mapping(node, deep=deep)
-
-
-def _read_yaml(path: Path) -> dict[str, Any]:
-    try:
-        with path.open(encoding="utf-8") as file:
-            content = yaml.load(file, Loader=_StrictLoader)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not valid YAML: {error}") from None
-    if not isinstance(content, dict):
-        found = "nothing" if content is None else type(content).__name__
-        raise ConfigError(f"{path}: expected fields with values, found {found}")
-    return content
 
 
 def _explain(error: ValidationError, path: Path, options: Mapping[str, Any]) -> str:

@@ -145,7 +145,10 @@ def test_shipped_configurations_are_valid(name: str):
         (GOOD.replace("until: 1.0", "until: 0.9"), "curriculum"),
         (GOOD.replace("[10, 20]", "[20, 10]"), "rows"),
         (GOOD + "prior: {families: {lineer: 1}}\n", "lineer"),
-        ("- a list", "mapping"),
+        ("- a list", "expected fields"),
+        (GOOD + "seed: 1\nseed: 2\n", "'seed' stands twice"),
+        (GOOD.replace("num_buckets: 20", "num_bucket: 20"), "model: .* no field num_bucket"),
+        (GOOD.replace("tabpfn_v3", "tabpfn_v9"), "architecture: no architecture 'tabpfn_v9'"),
         ("a: [", "YAML"),
     ],
 )
