@@ -13,6 +13,13 @@ EpsMode = Literal["absolute", "relative"]
 PresenceMode = Literal["calibrated", "fixed", "one"]
 
 VARIANTS: tuple[Variant, ...] = ("oa", "full", "closed")
+DEFAULT_HOST = "mini"
+BUILT_IN_HOSTS = {
+    "mini": "mini-host-v3-regressor.safetensors",
+    "mini-v3": "mini-host-v3-regressor.safetensors",
+}
+"""File of each built-in host. They are small models that this project trained on synthetic tasks,
+not Prior Labs' models."""
 FORMAT_VERSION = 1
 DEFAULT_EPS_DEN = 1e-8
 DEFAULT_TARGET_PRESENCE = 0.999

@@ -10,45 +10,12 @@ Shapes: N train rows, M test rows, C columns.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tabpfn.architectures.tabpfn_v3 import TabPFNV3Config
-
-
-@dataclass(frozen=True, order=True)
-class Size:
-    """Train rows, test rows and columns of a table as the model sees it."""
-
-    train: int
-    test: int
-    columns: int
-
-    @property
-    def rows(self) -> int:
-        """All rows."""
-        return self.train + self.test
-
-    def __or__(self, other: Size) -> Size:
-        return Size(
-            max(self.train, other.train),
-            max(self.test, other.test),
-            max(self.columns, other.columns),
-        )
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a forward pass costs, in multiplications."""
-
-    per_table: Callable[[Size], float]
-    per_pass: float
-    """Worth of one pass in multiplications, however small it is."""
-    padded: float = 1.0
-    """Factor on the tables of a bucket with padding, which must be told what is there."""
+    from retrofit.hosts.cost import Cost, Size
 
 
 _ORDERS: tuple[Callable[[Size], tuple[int, ...]], ...] = (
@@ -70,35 +37,6 @@ def plan_buckets(sizes: Sequence[Size], cost: Cost) -> list[tuple[Size, list[int
     for index, size in enumerate(sizes):
         members[bucket_of[size]].append(index)
     return [(_largest(bucket), indices) for bucket, indices in zip(buckets, members, strict=True)]
-
-
-def v3_cost(config: TabPFNV3Config, device_type: str = "cpu") -> Cost:
-    """Multiplications of a v3 host's forward pass on one table, by the shapes of its stages."""
-    width = config.embed_dim
-    row_width = width * config.feat_agg_num_cls_tokens
-    token = (4 + 2 * config.ff_factor) * width**2
-    row = (4 + 2 * config.ff_factor) * row_width**2
-
-    def per_table(size: Size) -> float:
-        tokens = size.columns + config.feat_agg_num_cls_tokens
-        cell = token + 4 * config.dist_embed_num_inducing_points * width
-        embedder = config.dist_embed_num_blocks * size.rows * size.columns * cell
-        aggregator = config.feat_agg_num_blocks * size.rows * tokens * (token + 2 * tokens * width)
-        icl = config.nlayers * size.rows * (row + 2 * size.train * row_width)
-        head = size.test * config.ff_factor * row_width * (row_width + config.num_buckets)
-        return float(embedder + aggregator + icl + head)
-
-    blocks = 2 * config.dist_embed_num_blocks + config.feat_agg_num_blocks + config.nlayers
-    overhead = _BLOCK_OVERHEAD.get(device_type, _ACCELERATOR_OVERHEAD)
-    return Cost(per_table, blocks * overhead, _PADDED)
-
-
-# What a block costs by running at all: its calls, and threads that small products leave idle.
-_BLOCK_OVERHEAD = {"cpu": 1e7}
-# Not measured: 0.3 ms on a device that multiplies 1e13 times a second.
-_ACCELERATOR_OVERHEAD = 3e9
-# Measured on the mini host, 2 threads, 8 to 32 tables: masks, ranks and gathers add a tenth.
-_PADDED = 1.1
 
 
 def _cut(

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from retrofit.closed.buckets import Size, plan_buckets, v3_cost
+from retrofit.closed.buckets import plan_buckets
 from retrofit.errors import NonFiniteOutputError
-from retrofit.hosts.declare import Presence, declaring, standardising_by
+from retrofit.hosts.cost import Size
+from retrofit.hosts.declare import Call, Presence, calling
+from retrofit.hosts.registry import generation_of_model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from retrofit.hosts.declare import Statistics
-    from retrofit.hosts.v3.closed import OClosedTabPFNV3
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,7 @@ class ModelCall:
         performance = self.options.get("performance_options")
         return 0 if performance is None else performance.save_peak_memory_factor or 0
 
-    def standardised_by(self, model: OClosedTabPFNV3) -> Statistics:
+    def standardised_by(self, model: Any) -> Statistics:
         """Mean and deviation of each column (C,)."""
         if self.statistics is not None:
             return self.statistics
@@ -60,7 +61,7 @@ class ModelCall:
         return {name: value_1C[0] for name, value_1C in fitted.items()}
 
 
-def run_calls(model: OClosedTabPFNV3, calls: Sequence[ModelCall]) -> list[Tensor]:
+def run_calls(model: Any, calls: Sequence[ModelCall]) -> list[Tensor]:
     """Logits (M, n_out) of every call, from one forward pass per bucket or memory budget.
 
     Raises:
@@ -68,7 +69,8 @@ def run_calls(model: OClosedTabPFNV3, calls: Sequence[ModelCall]) -> list[Tensor
     """
     logits: list[Tensor] = [torch.empty(0)] * len(calls)
     budget = model.estimator_batch_budget
-    cost = v3_cost(model.config, calls[0].x_RC.device.type if calls else "cpu")
+    device_type = calls[0].x_RC.device.type if calls else "cpu"
+    cost = generation_of_model(model).cost(model.config, device_type)
     for size, members in plan_buckets([call.size for call in calls], cost):
         rows, cells = size.rows, size.rows * size.columns
         batch = max(1, min(budget.rows // rows, budget.cells // cells))
@@ -85,7 +87,7 @@ def run_calls(model: OClosedTabPFNV3, calls: Sequence[ModelCall]) -> list[Tensor
 
 
 def _naming_table(
-    error: NonFiniteOutputError, model: OClosedTabPFNV3, calls: Sequence[ModelCall]
+    error: NonFiniteOutputError, model: Any, calls: Sequence[ModelCall]
 ) -> NonFiniteOutputError:
     """The error of the first table that fails alone too; ``error`` if none does."""
     for call in calls:
@@ -96,7 +98,7 @@ def _naming_table(
     return error
 
 
-def _padded_pass(model: OClosedTabPFNV3, size: Size, calls: Sequence[ModelCall]) -> Tensor:
+def _padded_pass(model: Any, size: Size, calls: Sequence[ModelCall]) -> Tensor:
     """One forward pass (M, B, n_out) over tables padded to a common size."""
     # Saving memory changes no prediction; if one table needs it, so does the pass.
     first = max(calls, key=lambda call: call.memory_saving)
@@ -122,8 +124,7 @@ def _padded_pass(model: OClosedTabPFNV3, size: Size, calls: Sequence[ModelCall])
     padded = not all(mask.all() for mask in masks)
     device = x_RBC.device.type
     with (
-        declaring(Presence(*masks) if padded else None),
-        standardising_by(statistics),
+        calling(Call(Presence(*masks) if padded else None, statistics)),
         torch.autocast(device, dtype=first.autocast, enabled=first.autocast is not None),
         torch.inference_mode(),
     ):

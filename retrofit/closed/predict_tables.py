@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from tabpfn.architectures.shared.workaround_mps_linear_bug import maybe_replace_linears_on_mps
@@ -21,11 +21,10 @@ from retrofit.closed.padded_passes import ModelCall, run_calls
 from retrofit.errors import RetrofitError, TableError, UnsupportedModeError
 from retrofit.hosts.clone import alias
 from retrofit.hosts.fingerprint import require_known
-from retrofit.hosts.v3.closed import OClosedTabPFNV3
-from retrofit.hosts.v3.fingerprints import ENGINE
+from retrofit.hosts.patched_model import PatchedModel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from numpy.typing import ArrayLike
     from torch import Tensor
@@ -65,7 +64,7 @@ def predict_tables(
     asked = {"output_type": output_type, "quantiles": quantiles}
     template: ClosedRegressor = patched.regressor(**settings)
     model = template.model_path.model
-    recorder = _Recorder.standing_in_for(model)
+    recorder = _Recorder.standing_in_for(model, patched.generation.stand_in_modules)
     template.set_params(model_path=dataclasses.replace(template.model_path, model=recorder))
 
     desks = []
@@ -106,39 +105,38 @@ def _require_one_pass(patched: Patched, settings: dict[str, Any]) -> None:
         if settings.get(name, only) != only:
             msg = f"{name}={settings[name]!r} needs passes of its own for every table; leave it out"
             raise UnsupportedModeError(msg)
-    require_known(ENGINE)
+    require_known(patched.generation.engine_fingerprints)
 
 
-# The first weights, whose dtype and device engines look at, and what standardises a table.
-_KEPT = ("x_embed", "standard_scaler")
-
-
-class _Recorder(OClosedTabPFNV3):
+class _Recorder(PatchedModel):
     """Takes down what it is asked and answers with numbers of the calls: (M, B, 1)."""
 
     calls: list[ModelCall]
     table: int
-    """Index of the table that the next calls are about."""
+    """Index of the tables that the next calls are about."""
 
     @classmethod
-    def standing_in_for(cls, model: OClosedTabPFNV3) -> _Recorder:
-        """What engines look at in a model, and next to none of the weights that they cast."""
+    def standing_in_for(cls, model: Any, kept: Collection[str]) -> Any:
+        """A stand-in with what engines look at in a model, and next to none of the weights.
+
+        ``kept`` are the modules that it needs: the first weights, whose dtype and device engines
+        look at, and what standardises a table.
+        """
         recorder = alias(model)
-        for name in [name for name, _ in recorder.named_children() if name not in _KEPT]:
+        for name in [name for name, _ in recorder.named_children() if name not in kept]:
             delattr(recorder, name)
-        recorder.__class__ = cls
+        recorder.__class__ = type(cls.__name__, (cls, type(model)), {})
         recorder.calls = []
-        return cast("_Recorder", recorder)
+        return recorder
 
-    def moved_likewise(self, model: OClosedTabPFNV3) -> OClosedTabPFNV3:
+    def moved_likewise(self: Any, model: Any) -> Any:
         """``model`` on the device and in the dtype that the engines brought this stand-in to."""
-        weight = self.x_embed.weight
+        weight = next(self.parameters())
         maybe_replace_linears_on_mps(model, [weight.device])
-        moved: OClosedTabPFNV3 = model.to(weight.device, weight.dtype)
-        return moved
+        return model.to(weight.device, weight.dtype)
 
-    def forward(  # type: ignore[override]  # the engine at hand passes nothing else
-        self, x: Tensor, y: Tensor, *, task_type: str | None = None, **options: Any
+    def forward(  # the engine at hand passes nothing else
+        self: Any, x: Tensor, y: Tensor, *, task_type: str | None = None, **options: Any
     ) -> Any:
         batch, test = x.shape[1], x.shape[0] - y.shape[0]
         device = x.device.type

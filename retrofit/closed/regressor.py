@@ -14,12 +14,13 @@ import torch
 from tabpfn import TabPFNRegressor
 from torch import Tensor
 
-from retrofit.closed.insertion import Insertion, inserting
 from retrofit.errors import PresenceError, UnsupportedModeError
-from retrofit.hosts.declare import Presence, declared
+from retrofit.hosts.declare import Call, Presence, calling, declared
+from retrofit.hosts.insertion import Insertion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
 
 
 class ClosedRegressor(TabPFNRegressor):  # type: ignore[misc]
@@ -53,7 +54,7 @@ class ClosedRegressor(TabPFNRegressor):  # type: ignore[misc]
         rows, columns = np.shape(X)
         train_1N, _, columns_1C = presence.masks(1, rows, 0, columns)
         train_N, columns_C = train_1N[0], columns_1C[0]
-        with inserting(_insertion(train_N, columns_C)), self._categories_among(columns_C):
+        with _inserting(train_N, columns_C), self._categories_among(columns_C):
             super().fit(_part(X, train_N, columns_C), _part(y, train_N))
         self._refuse_several_devices()
         self.presence_ = Presence(train_rows=train_N, columns=columns_C)
@@ -87,7 +88,7 @@ class ClosedRegressor(TabPFNRegressor):  # type: ignore[misc]
         if not test_M.any():
             msg = "test_rows leaves no row to predict"
             raise PresenceError(msg)
-        with inserting(_insertion(train_N, columns_C, test_M)):
+        with _inserting(train_N, columns_C, test_M):
             result = super().predict(_part(X, test_M, columns_C), **asked)
         if not isinstance(result, dict):
             return _spread(result, test_M)
@@ -107,7 +108,7 @@ class ClosedRegressor(TabPFNRegressor):  # type: ignore[misc]
         if getattr(self, "presence_", None) is None:
             return super().get_embeddings(X, data_source)
         train_N, test_M, columns_C = self._masks(X, None)
-        with inserting(_insertion(train_N, columns_C, test_M)):
+        with _inserting(train_N, columns_C, test_M):
             return super().get_embeddings(_part(X, test_M, columns_C), data_source)
 
     def _masks(self, X: Any, test_rows: Any) -> tuple[Tensor, Tensor, Tensor]:
@@ -148,9 +149,13 @@ def _refuse_model_declaration() -> None:
         raise PresenceError(msg)
 
 
-def _insertion(train_N: Tensor, columns_C: Tensor, test_M: Tensor | None = None) -> Insertion:
+def _inserting(
+    train_N: Tensor, columns_C: Tensor, test_M: Tensor | None = None
+) -> AbstractContextManager[None]:
+    """Put the NULL rows and columns into every table that the model is called with."""
     null_rows = 0 if test_M is None else int((~test_M).sum())
-    return Insertion(train_N, test_rows=null_rows, columns=int((~columns_C).sum()))
+    insertion = Insertion(train_N, test_rows=null_rows, columns=int((~columns_C).sum()))
+    return calling(Call(insertion=insertion))
 
 
 def _part(table: Any, rows: Tensor, columns: Tensor | None = None) -> Any:

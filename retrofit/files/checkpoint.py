@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from zipfile import is_zipfile
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-PATCHED_ARCHITECTURE = "oretro_tabpfn_v3"
-STOCK_ARCHITECTURE = "tabpfn_v3"
 CONTENT_DIGEST = "oretro_content_sha256"
 REPORT = "oretro_report"
 
@@ -55,7 +52,7 @@ class Header:
         if not isinstance(name, str):
             msg = (
                 f"{self.path} names no architecture ('architecture_name'); tabpfn would read it "
-                f"as a v2 model. Known here: {STOCK_ARCHITECTURE}, {PATCHED_ARCHITECTURE}"
+                "as a v2 model, whatever it is. Export the checkpoint again with this field"
             )
             raise CheckpointError(msg)
         return name
@@ -154,12 +151,6 @@ def write_patched(
         CheckpointError: as ``require_writable_checkpoint``, or the disk is full.
     """
     require_writable_checkpoint(path, overwrite=overwrite)
-    if "v3" not in path.name or "v3.5" in path.name:
-        warnings.warn(
-            f"tabpfn reads a model's version from its file name: without 'v3' (and not 'v3.5') in "
-            f"{path.name!r} it applies the row limits of another version",
-            stacklevel=3,
-        )
     owned = _owning_their_storage(tensors)
     content = {**fields, CONTENT_DIGEST: _content_sha256(owned, fields)}
     metadata = {key: json.dumps(value, sort_keys=True) for key, value in content.items()}

@@ -23,6 +23,9 @@ from retrofit.errors import PresenceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from retrofit.hosts.insertion import Insertion
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,49 +124,54 @@ def _fitted(name: str, mask: Tensor | None, batch: int, length: int) -> Tensor:
 
 Statistics: TypeAlias = Mapping[str, Tensor]
 
-_declared: ContextVar[Presence | None] = ContextVar("oretro_presence", default=None)
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """What the calls of closed hosts are told besides their arguments, in one context."""
+
+    presence: Presence | None = None
+    """Which rows and columns of the table at hand are there; None where all are."""
+    statistics: Statistics | None = None
+    """What its columns are standardised by (B, C); None to take it from its present train rows.
+
+    Whoever pads a table knows it to the last bit, which a column of equal numbers depends on:
+    stock divides by a deviation that rounding makes 0 or not, by the order of its sums.
+    """
+    insertion: Insertion | None = None
+    """NULL rows and columns that are yet to be put into the table at hand."""
+
+
+_call: ContextVar[Call] = ContextVar("oretro_call", default=Call())  # noqa: B039  (immutable)
+
+
+def current_call() -> Call:
+    """What is said of the calls in this context."""
+    return _call.get()
 
 
 def declared() -> Presence | None:
     """The presence that is declared in this context; None where everything is present."""
-    return _declared.get()
+    return _call.get().presence
 
 
 @contextmanager
-def declaring(presence: Presence | None) -> Iterator[None]:
+def calling(call: Call) -> Iterator[None]:
+    """Tell ``call`` to every closed host that is called inside the block, in this thread only."""
+    token = _call.set(call)
+    try:
+        yield
+    finally:
+        _call.reset(token)
+
+
+def declaring(presence: Presence | None) -> AbstractContextManager[None]:
     """Declare which rows and columns are there, for every closed host called inside the block.
 
     The declaration holds in the current thread only.
     """
-    token = _declared.set(presence)
-    try:
-        yield
-    finally:
-        _declared.reset(token)
-
-
-_statistics: ContextVar[Statistics | None] = ContextVar("oretro_statistics", default=None)
-
-
-def known_statistics() -> Statistics | None:
-    """The statistics (B, C) that columns are to be standardised by; None where nobody gave any."""
-    return _statistics.get()
-
-
-@contextmanager
-def standardising_by(statistics: Statistics) -> Iterator[None]:
-    """Standardise the columns of declared tables by ``statistics`` of the tables without padding.
-
-    Whoever pads a table knows them to the last bit, which a column of equal numbers depends on:
-    stock divides by a deviation that rounding makes 0 or not, by the order of its sums.
-    """
-    token = _statistics.set(statistics)
-    try:
-        yield
-    finally:
-        _statistics.reset(token)
+    return calling(Call(presence=presence))
 
 
 def may_hold_nulls() -> bool:
     """Whether blocks must reckon with NULL tokens; a traced graph always does."""
-    return torch.compiler.is_compiling() or _declared.get() is not None
+    return torch.compiler.is_compiling() or _call.get().presence is not None

@@ -92,6 +92,16 @@ class Gates:
         """``x + emit(update, p)`` in one product: the residual of an attention, (..., E)."""
         return add_gated(x, update, p)
 
+    def inject(self, attribute: str, injected: Tensor, p: Tensor) -> Tensor:
+        """What an injection adds to tokens, (..., E), in proportion to their presence (...)."""
+        self._visit(attribute)
+        return gate(injected, p)
+
+    def support(self, attribute: str, present: Tensor) -> Tensor:
+        """Which tokens a statistic reads: those that are there."""
+        self._visit(attribute)
+        return present
+
     def source_count(self, p_BJ: Tensor) -> int | Tensor:
         """How many sources a receiver's scores are scaled for: J, or the present ones, (B,)."""
         if self.closed and may_hold_nulls():
@@ -128,4 +138,4 @@ class Gates:
     def _visit(self, attribute: str) -> None:
         probe = active_probe()
         if probe is not None:
-            probe.visit(f"{self.name}.{attribute}" if attribute else self.name)
+            probe.visit(".".join(part for part in (self.name, attribute) if part))

@@ -8,19 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from tabpfn import ModelSpecs, TabPFNRegressor
-from tabpfn.architectures.shared.bar_distribution import FullSupportBarDistribution
-from tabpfn.architectures.tabpfn_v3 import TabPFNV3, TabPFNV3Config
 from torch import Tensor
 
 from retrofit.errors import UnsupportedHostError
 from retrofit.files.digest import tensors_sha256
 from retrofit.hosts.clone import alias, tensors
+from retrofit.hosts.registry import generation_of_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from tabpfn.architectures.interface import ArchitectureConfig
+    from tabpfn.architectures.shared.bar_distribution import FullSupportBarDistribution
     from tabpfn.inference_config import InferenceConfig
+    from torch import nn
+
+    from retrofit.hosts.generation import Generation
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,8 @@ class HostDescription:
     """What a checkpoint file says of its host, without its weights."""
 
     name: str
-    architecture_config: TabPFNV3Config
+    generation: Generation
+    architecture_config: ArchitectureConfig
     path: Path | None
     sha256: str
     """sha256 of the file; empty when there is no file yet."""
@@ -47,8 +52,8 @@ class Host:
     """
 
     name: str
-    model: TabPFNV3
-    architecture_config: TabPFNV3Config
+    model: Any
+    architecture_config: ArchitectureConfig
     inference_config: InferenceConfig
     criterion: FullSupportBarDistribution
     """Output distribution in standardised target space."""
@@ -62,34 +67,53 @@ class Host:
 
     @classmethod
     def from_model(
-        cls, model: TabPFNV3, inference_config: InferenceConfig, *, name: str = "in-memory"
+        cls,
+        model: nn.Module,
+        inference_config: InferenceConfig,
+        *,
+        name: str = "in-memory",
+        criterion: FullSupportBarDistribution | None = None,
     ) -> Host:
-        """A host from a TabPFN v3 regressor in memory, of which it keeps a copy.
+        """A host from a TabPFN regressor in memory, of which it keeps a copy.
+
+        ``criterion`` is the output distribution in standardised target space; None where the
+        model carries its borders, as from v3 on.
 
         Raises:
-            UnsupportedHostError: ``model`` is not a TabPFN v3, or a classifier.
+            UnsupportedHostError: ``model`` is no TabPFN that oretro patches, is a classifier, or
+                carries no borders and ``criterion`` is None.
         """
-        if not isinstance(model, TabPFNV3):
-            msg = (
-                f"{name}: expected a TabPFNV3 model, got {type(model).__name__}; pass the module "
-                "itself (for an estimator: the ModelSpecs or file that it was made from)"
-            )
+        try:
+            generation = generation_of_model(model)
+        except UnsupportedHostError as error:
+            msg = f"{name}: {error}"
+            raise UnsupportedHostError(msg) from error
+        if generation.task_of(model) != "regression":
+            msg = f"{name} is a {generation.task_of(model)} model; oretro patches regressors"
             raise UnsupportedHostError(msg)
-        if model.task_type != "regression":
-            msg = f"{name} is a {model.task_type} model; oretro patches regressors"
+        carried = generation.criterion(model) if criterion is None else copy.deepcopy(criterion)
+        if carried is None:
+            msg = (
+                f"{name} carries no borders of its output distribution; give criterion=, for "
+                "example the znorm_space_bardist_ of a fitted estimator"
+            )
             raise UnsupportedHostError(msg)
         model = copy.deepcopy(model)
         state = tensors(model)
-        borders = model.regression_borders.detach().to(torch.float32).clone()
         return cls(
             name=name,
             model=model,
             architecture_config=model.config,
             inference_config=copy.deepcopy(inference_config),
-            criterion=FullSupportBarDistribution(borders, ignore_nan_targets=True),
+            criterion=carried,
             sha256=tensors_sha256(state),
             dtypes={key: tensor.dtype for key, tensor in state.items()},
         )
+
+    @property
+    def generation(self) -> Generation:
+        """The TabPFN generation that the model belongs to."""
+        return generation_of_model(self.model)
 
     def regressor(self, **settings: Any) -> TabPFNRegressor:
         """An unfitted ``TabPFNRegressor`` on a copy of this model.

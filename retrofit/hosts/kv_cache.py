@@ -7,7 +7,7 @@ Shapes: B batch, N train rows, H key/value heads, D head width.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from tabpfn.architectures.kv_cache import (
@@ -16,11 +16,12 @@ from tabpfn.architectures.kv_cache import (
     KVCacheEntry,
     QuantizedKVCacheEntry,
 )
-from tabpfn.architectures.tabpfn_v3 import TabPFNV3Cache
 from torch import Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from typing_extensions import Self
 
 
 @dataclass
@@ -71,27 +72,28 @@ class PresentQuantizedKVCacheEntry(QuantizedKVCacheEntry):
         return PresentQuantizedKVCacheEntry(**vars(joined), presence=_joined_presence(entries))
 
 
-@dataclass
-class PresentV3Cache(TabPFNV3Cache):
-    """The cache of a patched v3 host: every key/value entry carries presence."""
+class PresentCache:
+    """Mixin before a stock cache class: every key/value entry carries presence."""
 
     @classmethod
-    def of(cls, cache: TabPFNV3Cache) -> PresentV3Cache:
-        """The same content as ``cache``, whose entries carry presence already."""
-        return cls(**{field.name: getattr(cache, field.name) for field in fields(cache)})
+    def of(cls, cache: KVCache, **more: Any) -> Self:
+        """The same content as ``cache``, whose entries carry presence already, and ``more``."""
+        return cls(
+            **{**{field.name: getattr(cache, field.name) for field in fields(cache)}, **more}
+        )
 
-    def to(self, device: torch.device | str) -> PresentV3Cache:
+    def to(self, device: torch.device | str) -> Self:
         """This cache on another device."""
-        return self.of(super().to(device))
+        return self.of(super().to(device))  # type: ignore[misc]
 
-    def quantize(self, dtype: torch.dtype = QUANTIZED_KV_DTYPE) -> PresentV3Cache:
+    def quantize(self, dtype: torch.dtype = QUANTIZED_KV_DTYPE) -> Self:
         """This cache with quantised keys and values."""
-        return self.of(super().quantize(dtype))
+        return self.of(super().quantize(dtype))  # type: ignore[misc]
 
     @classmethod
-    def concatenate(cls, caches: Sequence[KVCache]) -> PresentV3Cache:
+    def concatenate(cls, caches: Sequence[KVCache]) -> Self:
         """One cache with the batch elements of ``caches`` in order; consumes them."""
-        return cls.of(super().concatenate(caches))
+        return cls.of(super().concatenate(caches))  # type: ignore[misc]
 
     @staticmethod
     def _consume_and_concatenate_layers(

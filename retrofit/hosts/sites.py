@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 SiteKind = Literal["attention", "ffn", "norm", "injection", "statistic"]
 KINDS: tuple[SiteKind, ...] = ("attention", "ffn", "norm", "injection", "statistic")
+SOURCES_COUNTED = "number of present sources"
+"""What `closed` does where scores are scaled by the number of sources."""
+POSITIONS_BY_RANK = "positions by rank"
+"""What `closed` does where tokens are rotated by their positions."""
 VARIANT_KINDS: dict[Variant, tuple[SiteKind, ...]] = {
     "oa": ("attention",),
     "full": ("attention", "ffn", "norm"),
@@ -40,6 +44,8 @@ class Site:
     """Class of the owner in the stock host."""
     twin_class: str
     """Class of the owner in the patched host."""
+    change: str = ""
+    """What `closed` does at an injection or a statistic, in words."""
 
 
 def counts(sites: Iterable[Site]) -> dict[SiteKind, int]:

@@ -27,7 +27,6 @@ from retrofit.files.digest import arrays_sha256
 from retrofit.hosts.clone import alias
 from retrofit.hosts.probe import Probe, probing
 from retrofit.hosts.report import QUANTILE, StreamReport, TableRecord, package_versions
-from retrofit.hosts.v3 import adapter as v3
 from retrofit.patching.calibration import Calibration
 from retrofit.patching.plan import plan
 
@@ -102,7 +101,7 @@ def survey(host: Host, config: RetrofitConfig, tables: Sequence[CalibrationTable
         msg = "there are no calibration tables; leave them out to use the built-in synthetic ones"
         raise CalibrationError(msg)
     model = alias(host.model)
-    v3.swap(model, config)
+    host.generation.swap(model, config)
     watched = dataclasses.replace(host, model=model)
     watcher = _Watcher(config)
     for table in tables:

@@ -17,7 +17,6 @@ from retrofit.errors import CalibrationError
 from retrofit.files import atomic
 from retrofit.files.digest import json_sha256
 from retrofit.hosts.report import Spread, StreamReport, TableRecord
-from retrofit.hosts.v3 import adapter as v3
 
 if TYPE_CHECKING:
     import os
@@ -87,7 +86,8 @@ class Calibration:
                 f"{host.name!r} is another (sha256 {host.sha256[:12]}); {again}"
             )
             raise CalibrationError(msg)
-        wanted, have = set(v3.streams(host.architecture_config, variant)), set(self.tau)
+        wanted = set(host.generation.streams(host.architecture_config, variant))
+        have = set(self.tau)
         if wanted != have:
             msg = (
                 f"{where} was made for variant {self.variant!r} and its {len(have)} streams are "

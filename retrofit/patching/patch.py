@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -13,6 +14,7 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 from tabpfn import TabPFNRegressor
 from tabpfn.inference_config import InferenceConfig
+from tabpfn.model_loading import resolve_model_version
 from torch import Tensor
 
 from retrofit.closed.regressor import ClosedRegressor
@@ -25,11 +27,11 @@ from retrofit.config import (
     Variant,
 )
 from retrofit.errors import CheckpointError, VariantError
-from retrofit.files.checkpoint import PATCHED_ARCHITECTURE, REPORT, write_patched
+from retrofit.files.checkpoint import REPORT, write_patched
 from retrofit.files.digest import tensors_sha256
-from retrofit.hosts.architecture import OTabPFNV3Config, patched_config, stock_config
 from retrofit.hosts.clone import alias, tensors
 from retrofit.hosts.host import Host
+from retrofit.hosts.patched_model import MARKER
 from retrofit.hosts.report import (
     EPS_SHARE_WARNING,
     RARE_TOKENS_WARNING,
@@ -40,8 +42,6 @@ from retrofit.hosts.report import (
     package_versions,
 )
 from retrofit.hosts.sites import VARIANT_KINDS
-from retrofit.hosts.v3 import adapter as v3
-from retrofit.hosts.v3.model import MARKER, OTabPFNV3
 from retrofit.patching.calibrate import (
     CalibrationTable,
     Survey,
@@ -84,9 +84,8 @@ class Patched(Host):
     def restore(self) -> Host:
         """The stock host, its weights bit-identical to those before the patch."""
         model = alias(self.model)
-        assert isinstance(model, OTabPFNV3)
-        v3.unswap(model)
-        model.config = stock_config(self.architecture_config)
+        self.generation.unswap(model)
+        model.config = self.generation.stock_config(self.architecture_config)
         stock = {field.name: getattr(self, field.name) for field in dataclasses.fields(Host)}
         stock |= {"model": model, "architecture_config": model.config}
         return Host(**stock)
@@ -102,18 +101,33 @@ class Patched(Host):
         """
         weights = self._stored_tensors()
         config = dataclasses.replace(self.config, weights_sha256=tensors_sha256(weights))
-        architecture_config = patched_config(stock_config(self.architecture_config), config)
+        generation = self.generation
+        stock = generation.stock_config(self.architecture_config)
+        patched_config = TypeAdapter(generation.patched_config_class)
         fields = {
-            "architecture_name": PATCHED_ARCHITECTURE,
-            "config": TypeAdapter(OTabPFNV3Config).dump_python(architecture_config, mode="json"),
+            "architecture_name": generation.patched_architecture,
+            "config": patched_config.dump_python(
+                generation.patched_config(stock, config), mode="json"
+            ),
             "inference_config": TypeAdapter(InferenceConfig).dump_python(
                 self.inference_config, mode="json"
             ),
             REPORT: dataclasses.replace(self.report, config=config).to_dict(),
         }
         target = Path(path).expanduser()
+        self._warn_of_name(target)
         write_patched(target, {**weights, **self.criterion_state}, fields, overwrite=overwrite)
         return target
+
+    def _warn_of_name(self, path: Path) -> None:
+        version = resolve_model_version(path)
+        if version not in self.generation.versions:
+            warnings.warn(
+                f"tabpfn reads a model's version from its file name, and {path.name!r} says "
+                f"{version.value}: it applies that version's row limits; put "
+                f"{self.generation.name!r} into the name",
+                stacklevel=3,
+            )
 
     def _stored_tensors(self) -> dict[str, Tensor]:
         stored = {}
@@ -200,9 +214,9 @@ def patch(
     tau_tables = tau.tables if isinstance(tau, Calibration) else []
     report = _report(host, config, the_plan, survey(host, config, tables), tables, tau_tables)
     model = alias(host.model)
-    v3.swap(model, config)
-    fields = {**vars(host), "model": model, "report": report}
-    fields["architecture_config"] = model.config = patched_config(host.architecture_config, config)
+    host.generation.swap(model, config)
+    model.config = host.generation.patched_config(host.architecture_config, config)
+    fields = {**vars(host), "model": model, "report": report, "architecture_config": model.config}
     return Patched(**fields)
 
 
@@ -262,7 +276,7 @@ def _report(
     ]
     sites = []
     for site in the_plan.sites:
-        parameters = v3.parameters_of(host.model, site)
+        parameters = host.generation.parameters_of(host.model, site)
         sites.append(
             SiteReport(
                 name=site.name,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from tabpfn.architectures.tabpfn_v3 import TabPFNV3
+from typing import TYPE_CHECKING, Any
 
 from retrofit.config import VARIANTS, Variant
 from retrofit.errors import (
@@ -20,14 +18,13 @@ from retrofit.errors import (
 from retrofit.hosts.fingerprint import unsupported
 from retrofit.hosts.host import Host, HostDescription
 from retrofit.hosts.sites import VARIANT_KINDS, Site, SiteKind, counts
-from retrofit.hosts.v3 import adapter as v3
-from retrofit.hosts.v3.fingerprints import KNOWN
-from retrofit.hosts.v3.model import OTabPFNV3
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torch import nn
+
+    from retrofit.hosts.generation import Generation
 
 
 @dataclass(frozen=True)
@@ -94,45 +91,53 @@ def plan(host: Host | HostDescription | str | os.PathLike[str], variant: Variant
         )
         raise UnsupportedHostError(msg)
 
-    sites = v3.site_map(host.architecture_config, variant)
+    generation, config = host.generation, host.architecture_config
+    sites = generation.site_map(config, variant)
     return PatchPlan(
         host=host.name,
         variant=variant,
         sites=sites,
         skipped={
             site.name: f"variant {variant} leaves {site.kind} sites as they are"
-            for site in v3.site_map(host.architecture_config)
+            for site in generation.site_map(config)
             if site.kind not in VARIANT_KINDS[variant]
         },
-        streams=v3.streams(host.architecture_config, variant),
-        problems=list(_problems(host)),
+        streams=generation.streams(config, variant),
+        problems=list(_problems(host, variant)),
         note=host.note if isinstance(host, HostDescription) else "",
     )
 
 
-def _problems(host: Host | HostDescription) -> Iterator[Problem]:
-    reason = unsupported(KNOWN)
+def _problems(host: Host | HostDescription, variant: Variant) -> Iterator[Problem]:
+    generation = host.generation
+    reason = unsupported(generation.fingerprints)
     if reason:
         yield Problem(UnsupportedHostError, reason)
+    if variant not in generation.variants:
+        offered = ", ".join(generation.variants)
+        msg = f"TabPFN {generation.name} is offered as {offered} only"
+        yield Problem(UnsupportedHostError, msg)
     if isinstance(host, HostDescription):
         if host.patched:
             yield Problem(AlreadyPatchedError, f"{host.path} is a patched checkpoint already")
         return
-    yield from _model_problems(host.model)
+    yield from _model_problems(host.model, generation)
 
 
-def _model_problems(model: TabPFNV3) -> Iterator[Problem]:
-    if isinstance(model, OTabPFNV3):
+def _model_problems(model: Any, generation: Generation) -> Iterator[Problem]:
+    if generation.is_patched(model):
         variant = model.retrofit_config.variant
         yield Problem(
             AlreadyPatchedError,
             f"it is patched with {variant!r} already; patch the stock host (patched.restore())",
         )
         return
-    if type(model) is not TabPFNV3:
-        yield Problem(UnsupportedHostError, f"it is a {type(model).__name__}, not a TabPFNV3")
+    stock = generation.model_class
+    if type(model) is not stock:
+        msg = f"it is a {type(model).__name__}, not a {stock.__name__}"
+        yield Problem(UnsupportedHostError, msg)
         return
-    missing, extra = v3.mismatches(model)
+    missing, extra = generation.mismatches(model)
     if missing or extra:
         yield Problem(SiteMismatchError, "; ".join(missing + extra))
     training = [name or "the model" for name, module in model.named_modules() if module.training]

@@ -15,10 +15,11 @@ import torch
 
 import retrofit
 from retrofit import CalibrationTable, Host, Patched
-from retrofit.closed.buckets import Cost, Size, plan_buckets, v3_cost
+from retrofit.closed.buckets import plan_buckets
 from retrofit.closed.padded_passes import ModelCall, run_calls
 from retrofit.errors import NonFiniteOutputError, PresenceError, TableError, UnsupportedModeError
 from retrofit.hosts.clone import alias
+from retrofit.hosts.cost import Cost, Size
 
 SETTINGS = {"n_estimators": 2, "random_state": 0, "device": "cpu"}
 # Of the target's standard deviation; float32 sums of other lengths.
@@ -65,8 +66,9 @@ def test_undeclared_padding_would_be_read(
 ) -> None:
     tasks = draw_tasks(4)
     module = sys.modules["retrofit.closed.padded_passes"]
-    monkeypatch.setattr(module, "declaring", lambda _: nullcontext())
-    monkeypatch.setattr(module, "v3_cost", lambda *_: Cost(lambda size: float(size.rows), 1e9))
+    monkeypatch.setattr(module, "calling", lambda _: nullcontext())
+    price_by_rows = Cost(lambda size: float(size.rows), 1e9)
+    monkeypatch.setattr(type(mini_closed.generation), "cost", lambda *_: price_by_rows)
     many = retrofit.predict_tables(mini_closed, tasks, **SETTINGS)
     assert deviation(many, one_by_one(mini_closed, tasks), tasks) > 1e-2
 
@@ -166,8 +168,8 @@ def test_infinite_logits_are_laid_to_the_table_that_has_them(
     weight = closed.model.x_embed.weight.clone()
     weight[:, -3:] = 3e38
     closed.model.x_embed.weight = torch.nn.Parameter(weight, requires_grad=False)
-    module = sys.modules["retrofit.closed.padded_passes"]
-    monkeypatch.setattr(module, "v3_cost", lambda *_: Cost(lambda size: float(size.rows), 1e9))
+    price_by_rows = Cost(lambda size: float(size.rows), 1e9)
+    monkeypatch.setattr(type(closed.generation), "cost", lambda *_: price_by_rows)
     tasks = draw_tasks(4)
     retrofit.predict_tables(closed, tasks, **SETTINGS)
     tasks[1][2][3] = np.nan
@@ -286,5 +288,5 @@ def test_cheap_passes_make_many_buckets_and_dear_ones_one(tiny_closed: Patched) 
     assert len(plan_buckets(sizes, Cost(AREA.per_table, 0.0))) == 6
     assert len(plan_buckets(sizes, Cost(AREA.per_table, 1e9))) == 1
     assert plan_buckets([], AREA) == []
-    cost = v3_cost(tiny_closed.model.config)
+    cost = tiny_closed.generation.cost(tiny_closed.model.config, "cpu")
     assert cost.per_table(Size(100, 10, 8)) > cost.per_table(Size(50, 10, 8))

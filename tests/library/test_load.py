@@ -17,7 +17,7 @@ from tabpfn import TabPFNRegressor
 from tabpfn.constants import ModelVersion
 
 import retrofit
-import retrofit.patching.load as load_module
+import retrofit.patching.sources as load_module
 from retrofit import Host, errors
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 
 from experiments.errors import ConfigError
-from experiments.studies.audit.changes import CHANGES, CONTINUITY, leave_out, nearly_null
+from experiments.studies.audit.changes import CONTINUITY, changes, leave_out, nearly_null
 from experiments.studies.audit.follow import declaration, entries, follow
 from experiments.studies.audit.insertions import filled, insertions, synthetic_table
 from experiments.studies.audit.sites import site_rows
@@ -97,21 +97,23 @@ def audit(
         progress(f"{variant}: sites")
         sites += site_rows(variant, model, table, TOLERANCE)
     closed = models.get("closed")
-    exactness, changes, continuity = [], [], []
+    exactness, left_out, continuity = [], [], []
     if closed is not None:
         progress("closed: exactness")
         exactness = _exactness(host, cast("OClosedTabPFNV3", closed), table)
-        for change in CHANGES:
+        every_change = changes(closed)
+        for change in every_change:
             progress(f"closed without {change.name}")
-            changes += [leave_out(closed, change, table, where) for where in insertions(table)]
+            left_out += [leave_out(closed, change, table, where) for where in insertions(table)]
         place = _place(table, CONTINUITY_PLACE)
         continuity = [
             nearly_null(closed, change, table, place, carrier)
-            for change in CONTINUITY
+            for change in every_change
+            if change.name in CONTINUITY
             for carrier in CARRIERS
         ]
     return Audit(
-        _frame(stage_rows), _frame(sites), _frame(exactness), _frame(changes), _frame(continuity)
+        _frame(stage_rows), _frame(sites), _frame(exactness), _frame(left_out), _frame(continuity)
     )
 
 

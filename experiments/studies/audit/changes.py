@@ -6,8 +6,8 @@ a token that is small but not zero stays nearly inert without it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 from typing_extensions import override
@@ -17,8 +17,8 @@ from experiments.studies.audit.insertions import filled
 from experiments.studies.audit.stages import CELLS, LOGITS, largest, null_mask, run
 from retrofit.hosts.clone import alias
 from retrofit.hosts.gates import Gates
-from retrofit.hosts.v3.closed import OClosedTabPFNV3
-from retrofit.hosts.v3.closed_blocks import OColumnAggregator, OInducedBlock
+from retrofit.hosts.registry import generation_of_model
+from retrofit.hosts.sites import POSITIONS_BY_RANK, SOURCES_COUNTED
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -28,150 +28,96 @@ if TYPE_CHECKING:
     from retrofit.hosts.rotary import Rotary
 
 
-class _OpenSources(Gates):
+@dataclass(frozen=True)
+class OpenGates(Gates):
+    """Gates of which some are taken out."""
+
+    open: frozenset[str] = frozenset()
+    """Names of O-changes that are taken back; attributes of injections and statistics."""
+
     @override
     def attend(
         self, attribute: str, q_BSHD: Tensor, k_BJHD: Tensor, v_BJHD: Tensor, p_BJ: Tensor
     ) -> Tensor:
-        return super().attend(attribute, q_BSHD, k_BJHD, v_BJHD, torch.ones_like(p_BJ))
+        p_BJ = torch.ones_like(p_BJ) if SOURCES in self.open else p_BJ
+        return super().attend(attribute, q_BSHD, k_BJHD, v_BJHD, p_BJ)
 
-
-class _OpenReceivers(Gates):
     @override
     def emit(self, update: Tensor, p: Tensor) -> Tensor:
-        return update
+        return update if RECEIVERS in self.open else super().emit(update, p)
 
-
-class _OpenFeedForward(Gates):
     @override
     def feed_forward(self, mlp: nn.Module, norm: nn.Module, attribute: str, h: Tensor) -> Tensor:
+        if OFFN not in self.open:
+            return super().feed_forward(mlp, norm, attribute, h)
         out: Tensor = mlp(self.norm(norm, attribute, h, self.presence("ffn", h)))
         return out
 
-
-class _OpenNorms(Gates):
     @override
     def norm(self, norm: nn.Module, attribute: str, h: Tensor, p: Tensor) -> Tensor:
+        if ONORM not in self.open:
+            return super().norm(norm, attribute, h, p)
         out: Tensor = norm(h)
         return out
 
-
-class _OpenFeedForwardAndNorms(_OpenFeedForward, _OpenNorms):
-    pass
-
-
-class _CountAllSources(Gates):
     @override
     def source_count(self, p_BJ: Tensor) -> int | Tensor:
-        return p_BJ.shape[1]
+        return p_BJ.shape[1] if SOURCES_COUNTED in self.open else super().source_count(p_BJ)
 
-
-class _PositionsByIndex(Gates):
     @override
     def rotate(self, rope: Rotary | None, t_BSHD: Tensor, p_BS: Tensor) -> Tensor:
-        return Gates(**{**vars(self), "closed": False}).rotate(rope, t_BSHD, p_BS)
+        closed = self.closed and POSITIONS_BY_RANK not in self.open
+        return Gates.rotate(replace(self, closed=closed), rope, t_BSHD, p_BS)
 
-
-class _OpenCells(OClosedTabPFNV3):
     @override
-    def _gated_cells(self, x_BRCE: Tensor, p_BRC: Tensor) -> Tensor:
-        return x_BRCE
+    def inject(self, attribute: str, injected: Tensor, p: Tensor) -> Tensor:
+        p = torch.ones_like(p) if attribute in self.open else p
+        return super().inject(attribute, injected, p)
 
-
-class _OpenColumnTargets(OClosedTabPFNV3):
     @override
-    def _gated_column_target(self, y_BN1E: Tensor, p_BNC: Tensor) -> Tensor:
-        return y_BN1E
+    def support(self, attribute: str, present: Tensor) -> Tensor:
+        present = torch.ones_like(present) if attribute in self.open else present
+        return super().support(attribute, present)
 
 
-class _OpenRowTargets(OClosedTabPFNV3):
-    @override
-    def _gated_row_target(self, y_BNW: Tensor, p_BN: Tensor) -> Tensor:
-        return y_BNW
-
-
-class _StatisticsOfAllRows(OClosedTabPFNV3):
-    @override
-    def _statistics(self, x_NBC: Tensor, present_NBC: Tensor) -> dict[str, Tensor]:
-        return super()._statistics(x_NBC, torch.ones_like(present_NBC))
-
-
-class _TargetMeanOfAllRows(OClosedTabPFNV3):
-    @override
-    def _prepare_y(self, y: Tensor, num_train: int, batch_size: int) -> Tensor:
-        if y.dim() == 3:
-            y = torch.stack((y[..., 0].where(y[..., 1] > 0, 0.0), y[..., 1]), dim=-1)
-        return super()._prepare_y(y, num_train, batch_size)
-
-
-class _GroupsOfAllColumns(OClosedTabPFNV3):
-    @override
-    def _group_present(self, values: list[Tensor], columns_BC: Tensor) -> list[Tensor]:
-        return super()._group_present(values, torch.ones_like(columns_BC))
-
-
-class _OpenClsTokens(OColumnAggregator):
-    @override
-    def _present_only(self, cls_BRQE: Tensor, present_BR: Tensor) -> Tensor:
-        return cls_BRQE
-
-
-class _OpenInducingVectors(OInducedBlock):
-    @override
-    def _present_only(self, inducing_BIE: Tensor, present_B: Tensor) -> Tensor:
-        return inducing_BIE
+SOURCES, RECEIVERS = "presence of sources", "presence of receivers"
+OFFN, ONORM, BOTH = "OFFN gate", "ONorm gate", "OFFN and ONorm gates"
+_WORDED = (SOURCES_COUNTED, POSITIONS_BY_RANK)
 
 
 @dataclass(frozen=True)
 class Change:
-    """One O-change, and the class that lacks it."""
+    """One O-change, or two, that a host is to do without."""
 
     name: str
-    without: type[Gates] | type[nn.Module] | None
+    open: frozenset[str]
 
 
-CHANGES = (
-    Change("none", None),
-    Change("presence of sources", _OpenSources),
-    Change("presence of receivers", _OpenReceivers),
-    Change("OFFN gate", _OpenFeedForward),
-    Change("ONorm gate", _OpenNorms),
-    Change("OFFN and ONorm gates", _OpenFeedForwardAndNorms),
-    Change("number of present sources", _CountAllSources),
-    Change("positions by rank", _PositionsByIndex),
-    Change("gated cells", _OpenCells),
-    Change("gated column targets", _OpenColumnTargets),
-    Change("gated row targets", _OpenRowTargets),
-    Change("statistics of present rows", _StatisticsOfAllRows),
-    Change("target mean of present rows", _TargetMeanOfAllRows),
-    Change("groups of present columns", _GroupsOfAllColumns),
-    Change("gated CLS tokens", _OpenClsTokens),
-    Change("gated inducing vectors", _OpenInducingVectors),
-)
+def changes(model: Any) -> list[Change]:
+    """Every O-change of a closed model, alone; none; and both that buy continuity only."""
+    sites = generation_of_model(model).site_map(model.config)
+    of_blocks = {name: name for name in (SOURCES, RECEIVERS, OFFN, ONORM)}
+    of_host = {
+        site.change: site.change if site.change in _WORDED else site.name.rpartition(".")[2]
+        for site in sites
+        if site.change
+    }
+    alone = {**of_blocks, **{name: of_host[name] for name in _WORDED if name in of_host}, **of_host}
+    found = [Change(name, frozenset([gate])) for name, gate in alone.items()]
+    both = Change(BOTH, frozenset([OFFN, ONORM]))
+    return [Change("none", frozenset()), *found[:4], both, *found[4:]]
 
-CONTINUITY = tuple(
-    change
-    for change in CHANGES
-    if change.without is None
-    or change.name in ("presence of receivers", "OFFN gate", "ONorm gate", "OFFN and ONorm gates")
-)
+
+CONTINUITY = ("none", RECEIVERS, OFFN, ONORM, BOTH)
 """The gates whose use may lie in tokens that are small but not zero."""
 
 
-def without(model: OClosedTabPFNV3, change: Change) -> OClosedTabPFNV3:
+def without(model: Any, change: Change) -> Any:
     """A copy of a closed model that lacks one change; they share their weights."""
     copied = alias(model)
-    if change.without is None:
-        return copied
-    if issubclass(change.without, Gates):
-        for module in copied.modules():
-            if isinstance(getattr(module, "gates", None), Gates):
-                module.gates = change.without(**vars(module.gates))
-        return copied
-    stock_parent = change.without.__mro__[1]
     for module in copied.modules():
-        if type(module) is stock_parent:
-            module.__class__ = change.without
+        if isinstance(getattr(module, "gates", None), Gates):
+            module.gates = OpenGates(**vars(module.gates), open=change.open)
     return copied
 
 
@@ -188,9 +134,7 @@ class ChangeRow:
     """Largest entry of a NULL token's state at any stage."""
 
 
-def leave_out(
-    model: OClosedTabPFNV3, change: Change, table: ModelTable, where: Insertion
-) -> ChangeRow:
+def leave_out(model: Any, change: Change, table: ModelTable, where: Insertion) -> ChangeRow:
     """Take one change back, insert, and measure."""
     incomplete = without(model, change)
     before = run(incomplete, table)[LOGITS.name]
@@ -213,7 +157,7 @@ class ContinuityRow:
 
 
 def nearly_null(
-    model: OClosedTabPFNV3, change: Change, table: ModelTable, where: Insertion, carrier: float
+    model: Any, change: Change, table: ModelTable, where: Insertion, carrier: float
 ) -> ContinuityRow:
     """Shift of the logits when the NULL cells are not zero but small, without one change."""
     incomplete = without(model, change)
@@ -234,9 +178,7 @@ def nearly_null(
     return ContinuityRow(change.name, carrier, shift / largest(before))
 
 
-def _null_states(
-    model: OClosedTabPFNV3, where: Insertion, states: dict[str, Tensor]
-) -> list[Tensor]:
+def _null_states(model: Any, where: Insertion, states: dict[str, Tensor]) -> list[Tensor]:
     from experiments.studies.audit.stages import split, stages
 
     return [

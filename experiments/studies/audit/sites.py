@@ -18,7 +18,7 @@ from experiments.studies.audit.follow import declaration, follow, run_with
 from experiments.studies.audit.insertions import filled, insertions
 from experiments.studies.audit.stages import LOGITS, largest, null_mask, run, split, stages
 from retrofit.hosts.clone import alias
-from retrofit.hosts.v3 import adapter as v3
+from retrofit.hosts.registry import generation_of_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,7 +54,7 @@ def site_rows(variant: str, model: TabPFNV3, table: ModelTable, tolerance: float
     """One row per site of the v3 map, in the map's order."""
     examiner = _Examiner(variant, model, table)
     rows = []
-    for site in v3.site_map(model.config):
+    for site in generation_of_model(model).site_map(model.config):
         revives, dilutes = examiner.figures(site)
         words = [
             word

@@ -152,8 +152,9 @@ def _forward(
     """Seconds of the model's passes both ways, number of padded passes, work in padding."""
     import torch
 
-    from retrofit.closed.buckets import plan_buckets, v3_cost
+    from retrofit.closed.buckets import plan_buckets
     from retrofit.closed.padded_passes import ModelCall, run_calls
+    from retrofit.hosts.registry import generation_of_model
 
     model = closed.regressor().model_path.model.to(device)
     generator = torch.Generator().manual_seed(0)
@@ -180,7 +181,8 @@ def _forward(
     def together() -> list[Tensor]:
         return [out.cpu() for out in run_calls(model, calls)]
 
-    sizes, cost = [call.size for call in calls], v3_cost(model.config, torch.device(device).type)
+    sizes = [call.size for call in calls]
+    cost = generation_of_model(model).cost(model.config, torch.device(device).type)
     plan = plan_buckets(sizes, cost)
     padded = sum(len(indices) * cost.per_table(size) for size, indices in plan)
     seconds = _in_turn(one_after_the_other, together, rounds)

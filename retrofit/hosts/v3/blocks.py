@@ -10,7 +10,7 @@ Q CLS tokens, N train rows, H heads, D head width, E model width.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from tabpfn.architectures.shared.chunked_evaluate import chunked_evaluate_maybe_inplace
@@ -257,11 +257,3 @@ class ORMSNorm(_DtypeMatchingRMSNorm):
         """``p * norm(h)`` for carriers (..., E)."""
         p = self.gates.presence("carrier", input)
         return self.gates.norm(super().forward, "", input, p)
-
-
-Twin = OCrossAttentionBlock | OTransformerBlock | OICLTransformerBlock | ORMSNorm
-BLOCK_TWINS: dict[type[Any], type[Any]] = {
-    CrossAttentionBlock: OCrossAttentionBlock,
-    TransformerBlock: OTransformerBlock,
-    ICLTransformerBlock: OICLTransformerBlock,
-}

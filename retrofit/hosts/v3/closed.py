@@ -11,17 +11,16 @@ cell, W width of a row.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from retrofit.closed.insertion import active_insertion
 from retrofit.errors import PresenceError, UnsupportedModeError
-from retrofit.hosts.declare import Presence, declared, declaring
-from retrofit.hosts.v3.closed_cache import ClosedV3Cache
+from retrofit.hosts.declare import Presence, calling, current_call
+from retrofit.hosts.v3.cache import ClosedV3Cache
 from retrofit.hosts.v3.statistics import OStandardizedTabPFNV3
-from retrofit.ops import gate
 
 if TYPE_CHECKING:
     from tabpfn.architectures.interface import PerformanceOptions
@@ -64,14 +63,29 @@ class OClosedTabPFNV3(OStandardizedTabPFNV3):
             "return_kv_cache": return_kv_cache,
             "x_is_test_only": x_is_test_only,
         }
-        insertion = active_insertion()
-        if insertion is not None:
-            return insertion.run(self.forward, self.train_statistics, x, y, options)
+        x_RBC, y_N = _tensors(x, y)
+        insertion = current_call().insertion
+        if insertion is None:
+            return self._forward(x_RBC, y_N, options)
+        assert y_N is not None, "tabpfn's engines always hand the targets over"
+        filled = insertion.fill(x_RBC, y_N, self.train_statistics, x_is_test_only=x_is_test_only)
+        with calling(filled.call):
+            result = self._forward(filled.x_RBC, filled.y_N, options)
+        if not return_kv_cache:
+            return insertion.given_rows(result, filled.test)
+        return insertion.given_rows(result[0], filled.test), result[1]
+
+    def _forward(self, x_RBC: Tensor, y: Tensor | None, options: dict[str, Any]) -> Any:
+        """``forward`` on a table in which every declared row and column has its place."""
+        call = current_call()
+        kv_cache, return_kv_cache = options["kv_cache"], options["return_kv_cache"]
+        performance_options = options["performance_options"]
+        x_is_test_only = options["x_is_test_only"]
         built = kv_cache if kv_cache is not None and not kv_cache.is_empty() else None
         remembered = isinstance(built, ClosedV3Cache) and built.columns is not None
-        presence = declared() or (Presence() if remembered else None)
+        presence = call.presence or (Presence() if remembered else None)
         if presence is None:
-            result = super().forward(x, y, **options)
+            result = super().forward(x_RBC, y, **options)
             if not return_kv_cache:
                 return result
             return result[0], ClosedV3Cache.of(result[1])
@@ -82,17 +96,17 @@ class OClosedTabPFNV3(OStandardizedTabPFNV3):
             msg = "gradient checkpointing (force_recompute_layer) does not know NULL rows"
             raise UnsupportedModeError(msg)
 
-        x_RBC, y_NB = _plain(x, y)
+        y_NB = _targets(y, x_RBC.shape[1])
         train_BN, test_BM, columns_BC = _masks(presence, built, x_RBC, y_NB, x_is_test_only)
         rows_BR = test_BM if x_is_test_only else torch.cat((train_BN, test_BM), dim=1)
         cells_RBC = (rows_BR[:, :, None] & columns_BC[:, None]).transpose(0, 1)
-        with declaring(presence):
+        with calling(dataclasses.replace(call, presence=presence)):
             result = super().forward(
                 _pack_features(x_RBC, cells_RBC), _pack_targets(y_NB, train_BN.T), **options
             )
         output, cache = result if return_kv_cache else (result, None)
         test_MB = test_BM.T
-        if only_return_standard_out:
+        if options["only_return_standard_out"]:
             output = output.masked_fill(~test_MB[..., None], torch.nan)
         else:
             logits = output["standard"].masked_fill(~test_MB[..., None], torch.nan)
@@ -120,42 +134,32 @@ class OClosedTabPFNV3(OStandardizedTabPFNV3):
             # Stock imputes rows that come to a cache with the scaler's mean, which is all it holds.
             statistics = {"imputed": scaler_cache["mean"], **scaler_cache}
         else:
-            statistics = self._statistics(x_RBC[:num_train], present_RBC[:num_train])
+            counted_NBC = self.gates.support("standard_scaler", present_RBC[:num_train])
+            statistics = self._statistics(x_RBC[:num_train], counted_NBC)
             y_BNE = self._embed_col_y(self._prepare_y(y, num_train, x_RBC.shape[1])[..., 0])
         x_BRC, indicators_BRC, scaler_cache = self._standardised(x_RBC, statistics)
 
         present_BRC = present_RBC.transpose(0, 1)
         values = [x_BRC, *([] if indicators_BRC is None else [indicators_BRC])]
-        grouped = self._group_present(values, present_BRC.any(dim=1))
+        columns_BC = self.gates.support("_group_features", present_BRC.any(dim=1))
+        source_BCG = group_members(columns_BC, self.feature_group_size)
+        grouped = [_gather_columns(value_BRC, source_BCG) for value_BRC in values]
         return (
             torch.cat((*grouped, flags_RBC.transpose(0, 1)[..., None]), dim=-1),
             y_BNE,
             scaler_cache,
         )
 
-    def _group_present(self, values: list[Tensor], columns_BC: Tensor) -> list[Tensor]:
-        """Each (B, R, C) with the columns 1, 2, 4, ... further on, around the present ones."""
-        source_BCG = group_members(columns_BC, self.feature_group_size)
-        return [_gather_columns(value_BRC, source_BCG) for value_BRC in values]
-
     def _embed_cells(self, grouped_BRCG: Tensor, y_BNE: Tensor | None) -> tuple[Tensor, Tensor]:
         """Cells (B, R, C, E) with their targets, zero where NULL, and which are there (B, R, C)."""
         p_BRC = grouped_BRCG[..., -1]
-        x_BRCE = self._gated_cells(self.x_embed(grouped_BRCG[..., :-1]), p_BRC)
+        x_BRCE = self.gates.inject("x_embed", self.x_embed(grouped_BRCG[..., :-1]), p_BRC)
         if y_BNE is not None:
             train = y_BNE.shape[1]
             y_BN1E, p_BNC = y_BNE.unsqueeze(2), p_BRC[:, :train]
-            x_BRCE[:, :train] = x_BRCE[:, :train] + self._gated_column_target(y_BN1E, p_BNC)
+            target_BNCE = self.gates.inject("col_y_encoder", y_BN1E, p_BNC)
+            x_BRCE[:, :train] = x_BRCE[:, :train] + target_BNCE
         return x_BRCE, p_BRC > 0
-
-    def _gated_cells(self, x_BRCE: Tensor, p_BRC: Tensor) -> Tensor:
-        return gate(x_BRCE, p_BRC)
-
-    def _gated_column_target(self, y_BN1E: Tensor, p_BNC: Tensor) -> Tensor:
-        return gate(y_BN1E, p_BNC)
-
-    def _gated_row_target(self, y_BNW: Tensor, p_BN: Tensor) -> Tensor:
-        return gate(y_BNW, p_BN)
 
     def _process_col_chunk(
         self, *, x_grouped_chunk_BNCjG: Tensor, y_col_emb_BNE: Tensor | None, num_train: int
@@ -230,19 +234,23 @@ class OClosedTabPFNV3(OStandardizedTabPFNV3):
     def _prepare_y(self, y: Tensor, num_train: int, batch_size: int) -> Tensor:
         """Targets without gaps (B, N); with their flags (B, N, 2) if they came with flags.
 
-        A NULL target is packed as NaN, which stock's own mean leaves out.
+        The mean that stock imputes is that of the present targets.
         """
         if y.dim() != 3:
             plain: Tensor = super()._prepare_y(y, num_train, batch_size)
             return plain
-        values_BN = super()._prepare_y(y[..., 0], num_train, batch_size)
+        # Stock's own mean leaves NaN out.
+        counted_NB = self.gates.support("_prepare_y", y[..., 1] > 0)
+        values_BN = super()._prepare_y(
+            y[..., 0].where(counted_NB, torch.nan), num_train, batch_size
+        )
         return torch.stack((values_BN, y[..., 1].T), dim=-1)
 
     def _embed_icl_y(self, y_BN: Tensor) -> Tensor:
         if y_BN.dim() != 3:
             plain: Tensor = super()._embed_icl_y(y_BN)
             return plain
-        return self._gated_row_target(super()._embed_icl_y(y_BN[..., 0]), y_BN[..., 1])
+        return self.gates.inject("icl_y_encoder", super()._embed_icl_y(y_BN[..., 0]), y_BN[..., 1])
 
 
 def group_members(columns_BC: Tensor, size: int) -> Tensor:
@@ -267,18 +275,25 @@ def _gather_columns(value_BRC: Tensor, source_BCG: Tensor) -> Tensor:
     return torch.stack(parts, dim=-1)
 
 
-def _plain(
+def _tensors(
     x: Tensor | dict[str, Tensor], y: Tensor | dict[str, Tensor] | None
-) -> tuple[Tensor, Tensor]:
-    """Features (R, B, C) and targets (N, B) from what stock accepts."""
-    x_RBC = x["main"] if isinstance(x, dict) else x
-    y = y["main"] if isinstance(y, dict) else y
+) -> tuple[Tensor, Tensor | None]:
+    """Features (R, B, C) and targets from what stock accepts."""
+    return x["main"] if isinstance(x, dict) else x, y["main"] if isinstance(y, dict) else y
+
+
+def _targets(y: Tensor | None, batch: int) -> Tensor:
+    """Targets (N, B) from (N,), (N, B) or (N, B, 1).
+
+    Raises:
+        PresenceError: there is no train row.
+    """
     if y is None or not y.shape[0]:
         msg = "rows or columns are declared NULL, and there is no train row at all"
         raise PresenceError(msg)
     if y.dim() == 3:
         y = y.squeeze(-1)
-    return x_RBC, y[:, None].expand(-1, x_RBC.shape[1]) if y.dim() == 1 else y
+    return y[:, None].expand(-1, batch) if y.dim() == 1 else y
 
 
 def _masks(
@@ -313,4 +328,4 @@ def _pack_features(x_RBC: Tensor, present_RBC: Tensor) -> Tensor:
 
 
 def _pack_targets(y_NB: Tensor, present_NB: Tensor) -> Tensor:
-    return torch.stack((y_NB.where(present_NB, torch.nan), present_NB.to(y_NB.dtype)), dim=-1)
+    return torch.stack((y_NB.where(present_NB, 0.0), present_NB.to(y_NB.dtype)), dim=-1)

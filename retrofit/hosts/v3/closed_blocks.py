@@ -18,7 +18,6 @@ from tabpfn.architectures.tabpfn_v3 import (
 from torch import Tensor
 
 from retrofit.hosts.declare import may_hold_nulls
-from retrofit.ops import gate
 
 if TYPE_CHECKING:
     from retrofit.hosts.gates import Gates
@@ -51,12 +50,9 @@ class OInducedBlock(InducedSelfAttentionBlock):
         inducing_BIE = self.inducing_vectors.unsqueeze(0).expand(train_BNE.shape[0], -1, -1)
         if may_hold_nulls():
             present_B = (train_BNE != 0).flatten(1).any(dim=1)
-            inducing_BIE = self._present_only(inducing_BIE, present_B)
+            inducing_BIE = self.gates.inject("inducing_vectors", inducing_BIE, present_B[:, None])
         hidden: Tensor = self.cross_attn_block1(inducing_BIE, train_BNE)
         return hidden
-
-    def _present_only(self, inducing_BIE: Tensor, present_B: Tensor) -> Tensor:
-        return gate(inducing_BIE, present_B[:, None])
 
     def _induced_attention(
         self,
@@ -92,12 +88,10 @@ class OColumnAggregator(ColumnAggregator):
             plain: Tensor = super().forward(x_BRiCE, save_peak_memory_factor, force_recompute_layer)
             return plain
         cls_BRQE = self.cls_tokens.expand(*present_BR.shape, -1, -1)
-        x_BRSE = torch.cat((self._present_only(cls_BRQE, present_BR), x_BRiCE), dim=2)
+        cls_BRQE = self.gates.inject("cls_tokens", cls_BRQE, present_BR[..., None])
+        x_BRSE = torch.cat((cls_BRQE, x_BRiCE), dim=2)
         for block in self.blocks[:-1]:
             x_BRSE = block(x_BRSE, rope=self.rope, save_peak_memory_factor=save_peak_memory_factor)
         read = self.blocks[-1].forward_cross
         out: Tensor = self.out_ln(read(x_BRSE[..., : self.num_cls_tokens, :], x_BRSE, self.rope))
         return out
-
-    def _present_only(self, cls_BRQE: Tensor, present_BR: Tensor) -> Tensor:
-        return gate(cls_BRQE, present_BR[..., None])

@@ -7,43 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import torch
 from tabpfn.architectures.tabpfn_v3 import TabPFNV3, TabPFNV3Cache
-from torch import Tensor
 
-from retrofit.errors import NonFiniteOutputError, UnsupportedModeError
-from retrofit.files.digest import require_digest
-from retrofit.hosts.declare import declared
-from retrofit.hosts.kv_cache import PresentV3Cache
+from retrofit.hosts.patched_model import PatchedModel
+from retrofit.hosts.v3.cache import PresentV3Cache
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tabpfn.architectures.interface import PerformanceOptions
-
-    from retrofit.config import RetrofitConfig
-
-# A buffer that stock v3 does not know, so that its strict load refuses a patched state dict.
-MARKER = "oretro_format_version"
+    from torch import Tensor
 
 
-class OTabPFNV3(TabPFNV3):
+class OTabPFNV3(PatchedModel, TabPFNV3):
     """A TabPFN v3 whose blocks are O-twins."""
 
-    retrofit_config: RetrofitConfig
-    stock_trainable: frozenset[str]
-    """Parameters that require gradients in the stock host."""
-
-    def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> Any:
-        """As ``nn.Module``'s, after checking the tensors against the digest in the settings.
-
-        Raises:
-            CheckpointError: a weight differs from what was saved.
-        """
-        require_digest(state_dict, self.retrofit_config.weights_sha256)
-        return super().load_state_dict(state_dict, strict=strict, assign=assign)
+    cache_class = PresentV3Cache
 
     def forward(
         self,
@@ -65,13 +42,7 @@ class OTabPFNV3(TabPFNV3):
             UnsupportedModeError: ``kv_cache`` was built by a stock model, or rows or columns are
                 declared NULL and this variant would read them.
         """
-        variant = self.retrofit_config.variant
-        if variant != "closed" and declared() is not None:
-            msg = f"variant {variant!r} would read what is declared NULL; patch with 'closed'"
-            raise UnsupportedModeError(msg)
-        if not (kv_cache is None or kv_cache.is_empty() or isinstance(kv_cache, PresentV3Cache)):
-            msg = "the key/value cache was built by a stock model; build it with the patched one"
-            raise UnsupportedModeError(msg)
+        self._require_supported(kv_cache)
         result = super().forward(
             x,
             y,
@@ -85,12 +56,5 @@ class OTabPFNV3(TabPFNV3):
         )
         output, cache = result if return_kv_cache else (result, None)
         logits = output if only_return_standard_out else output["standard"]
-        # Stock replaces NaN logits by zeros, which look like a prediction.
-        if not torch.isfinite(logits).all():
-            msg = (
-                f"the patched host ({variant}) emitted NaN or infinite logits "
-                f"for {int((~torch.isfinite(logits)).any(-1).sum())} of {logits[..., 0].numel()} "
-                "test rows; check the inputs' range, the weights and the inference precision"
-            )
-            raise NonFiniteOutputError(msg)
+        self._require_finite(logits)
         return (output, PresentV3Cache.of(cache)) if return_kv_cache else output

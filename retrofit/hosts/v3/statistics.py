@@ -14,7 +14,7 @@ from tabpfn.architectures.tabpfn_v3 import (
 )
 from torch import Tensor
 
-from retrofit.hosts.declare import known_statistics
+from retrofit.hosts.declare import current_call
 from retrofit.hosts.v3.model import OTabPFNV3
 from retrofit.ops import OStandardize
 
@@ -33,7 +33,7 @@ class OStandardizedTabPFNV3(OTabPFNV3):
     def _preprocess_raw(
         self, x_RBC: Tensor, num_train: int, scaler_cache: dict[str, Tensor] | None = None
     ) -> tuple[Tensor, Tensor | None, dict[str, Tensor]]:
-        known = None if torch.compiler.is_compiling() else known_statistics()
+        known = None if torch.compiler.is_compiling() else current_call().statistics
         if known is not None and scaler_cache is None:
             return self._standardised(x_RBC, known)
         plain: tuple[Tensor, Tensor | None, dict[str, Tensor]] = super()._preprocess_raw(
@@ -72,7 +72,7 @@ class OStandardizedTabPFNV3(OTabPFNV3):
         """
         if torch.compiler.is_compiling():
             return self._weighted_statistics(x_NBC, present_NBC)
-        known = known_statistics()
+        known = current_call().statistics
         if known is not None:
             return dict(known)
         rows_BN, columns_BC = present_NBC.any(dim=-1).T, present_NBC.any(dim=0)

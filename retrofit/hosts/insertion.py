@@ -10,8 +10,6 @@ Shapes: R rows, B batch, C columns, N train rows, M test rows.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +17,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from retrofit.hosts.declare import Presence, declaring, standardising_by
+from retrofit.hosts.declare import Call, Presence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable
 
     from retrofit.hosts.declare import Statistics
 
@@ -38,42 +36,36 @@ class Insertion:
     columns: int = 0
     """Number of NULL columns."""
 
-    def run(
+    def fill(
         self,
-        forward: Callable[..., Any],
+        x_RBC: Tensor,
+        y_N: Tensor,
         statistics_of: Callable[[Tensor, int], Statistics],
-        x: Tensor | dict[str, Tensor],
-        y: Tensor | dict[str, Tensor] | None,
-        options: Mapping[str, Any],
-    ) -> Any:
-        """Call ``forward`` on the filled-up table, and return what it says of the given rows.
+        *,
+        x_is_test_only: bool,
+    ) -> Filled:
+        """The table with NULL rows and columns in it, to be standardised as it is without them.
 
-        Its columns are standardised by ``statistics_of`` the table at hand and its train rows.
+        ``statistics_of`` a table and its number of train rows are (B, C) each.
         """
-        x_RBC = x["main"] if isinstance(x, dict) else x
-        y_N = y["main"] if isinstance(y, dict) else y
-        assert y_N is not None, "tabpfn's engines always hand the targets over"
-        given = 0 if options["x_is_test_only"] else y_N.shape[0]
+        given = 0 if x_is_test_only else y_N.shape[0]
         test = x_RBC.shape[0] - given
         test_M = torch.tensor([True] * test + [False] * self.test_rows, dtype=torch.bool)
         columns_C = torch.tensor([True] * x_RBC.shape[2] + [False] * self.columns)
-        rows_R = test_M if options["x_is_test_only"] else torch.cat((self.train_rows, test_M))
+        rows_R = test_M if x_is_test_only else torch.cat((self.train_rows, test_M))
 
         filled_RBC = x_RBC.new_full((len(rows_R), x_RBC.shape[1], len(columns_C)), torch.nan)
         filled_RBC[rows_R, :, : x_RBC.shape[2]] = x_RBC
         filled_N = y_N.new_full((len(self.train_rows), *y_N.shape[1:]), torch.nan)
         filled_N[self.train_rows] = y_N
-        presence = Presence(train_rows=self.train_rows, test_rows=test_M, columns=columns_C)
         fitted = statistics_of(x_RBC, given) if given else {}
         # What stands in a NULL column is NULL whatever it is divided by.
         statistics = {k: pad(v_BC, (0, self.columns), value=1.0) for k, v_BC in fitted.items()}
-        with inserting(None), declaring(presence), standardising_by(statistics):
-            result = forward(filled_RBC, filled_N, **options)
-        if not options["return_kv_cache"]:
-            return self._of_given_rows(result, test)
-        return self._of_given_rows(result[0], test), result[1]
+        presence = Presence(train_rows=self.train_rows, test_rows=test_M, columns=columns_C)
+        return Filled(filled_RBC, filled_N, Call(presence=presence, statistics=statistics), test)
 
-    def _of_given_rows(self, output: Any, test: int) -> Any:
+    def given_rows(self, output: Any, test: int) -> Any:
+        """What a model's output says of the rows that the estimator's table has."""
         if isinstance(output, Tensor):
             return output[:test]
         kept = {name: output[name][:test] for name in ("standard", "test_embeddings")}
@@ -82,19 +74,13 @@ class Insertion:
         return kept
 
 
-_active: ContextVar[Insertion | None] = ContextVar("oretro_insertion", default=None)
+@dataclass(frozen=True, eq=False)
+class Filled:
+    """A table with NULL rows and columns in it."""
 
-
-def active_insertion() -> Insertion | None:
-    """The insertion that is active in this context."""
-    return _active.get()
-
-
-@contextmanager
-def inserting(insertion: Insertion | None) -> Iterator[None]:
-    """Put NULL rows and columns into every table that a closed model sees inside the block."""
-    token = _active.set(insertion)
-    try:
-        yield
-    finally:
-        _active.reset(token)
+    x_RBC: Tensor
+    y_N: Tensor
+    call: Call
+    """What the model is told of the table."""
+    test: int
+    """Number of test rows that are there; they come first among the test rows."""

@@ -1,24 +1,29 @@
-"""The cache of a closed v3 host, which remembers what was NULL when it was built.
+"""Caches of patched v3 hosts: with presence, and with what was NULL when they were built.
 
 Shapes: B batch, N train rows, C columns.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import torch
 from tabpfn.architectures.kv_cache import QUANTIZED_KV_DTYPE, KVCache
+from tabpfn.architectures.tabpfn_v3 import TabPFNV3Cache
 from torch import Tensor
 
-from retrofit.hosts.kv_cache import PresentV3Cache
+from retrofit.hosts.kv_cache import PresentCache
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tabpfn.architectures.tabpfn_v3 import TabPFNV3Cache
+    from typing_extensions import Self
+
+
+@dataclass
+class PresentV3Cache(PresentCache, TabPFNV3Cache):
+    """The cache of a patched v3 host: every key/value entry carries presence."""
 
 
 @dataclass
@@ -30,20 +35,6 @@ class ClosedV3Cache(PresentV3Cache):
     columns: Tensor | None = None
     """(B, C); None if nothing was declared."""
 
-    @classmethod
-    def of(
-        cls,
-        cache: TabPFNV3Cache,
-        *,
-        train_rows: Tensor | None = None,
-        columns: Tensor | None = None,
-    ) -> ClosedV3Cache:
-        """The same content as ``cache``, with a declaration if one is given."""
-        closed = cast("ClosedV3Cache", super().of(cache))
-        if train_rows is None:
-            return closed
-        return dataclasses.replace(closed, train_rows=train_rows, columns=columns)
-
     def masks(self, train: int, columns: int) -> tuple[Tensor, Tensor]:
         """Presence of train rows (B, N) and columns (B, C), all True where nothing was declared."""
         if self.train_rows is not None and self.columns is not None:
@@ -54,24 +45,25 @@ class ClosedV3Cache(PresentV3Cache):
         every_row, every_column = (torch.ones(s, dtype=torch.bool, device=device) for s in shapes)
         return every_row, every_column
 
-    def to(self, device: torch.device | str) -> ClosedV3Cache:
+    def to(self, device: torch.device | str) -> Self:
         """This cache on another device."""
-        moved = (None if m is None else m.to(device) for m in (self.train_rows, self.columns))
-        train_rows, columns = moved
+        train_rows, columns = (
+            None if mask is None else mask.to(device) for mask in (self.train_rows, self.columns)
+        )
         return self.of(super().to(device), train_rows=train_rows, columns=columns)
 
-    def quantize(self, dtype: torch.dtype = QUANTIZED_KV_DTYPE) -> ClosedV3Cache:
+    def quantize(self, dtype: torch.dtype = QUANTIZED_KV_DTYPE) -> Self:
         """This cache with quantised keys and values."""
         quantised = super().quantize(dtype)
         return self.of(quantised, train_rows=self.train_rows, columns=self.columns)
 
     @classmethod
-    def concatenate(cls, caches: Sequence[KVCache]) -> ClosedV3Cache:
+    def concatenate(cls, caches: Sequence[KVCache]) -> Self:
         """One cache with the batch elements of ``caches`` in order; consumes them."""
-        closed = [cls.of(cast("TabPFNV3Cache", cache)) for cache in caches]
+        closed = [cls.of(cache) for cache in caches]
         joined = super().concatenate(caches)
         if all(cache.columns is None for cache in closed):
-            return cls.of(joined)
+            return joined
         parts = []
         for cache in closed:
             assert cache.scaler_cache is not None
