@@ -9,21 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tabpfn.architectures import tabpfn_v3
 
-from retrofit.config import RetrofitConfig, Variant
+from retrofit.config import RetrofitConfig
 from retrofit.contracts.closure_laws import drawn
 from retrofit.contracts.module_laws import EPS_DEN, compared
-from retrofit.hosts.v3 import adapter as v3
-from retrofit.hosts.v3 import specimens as v3_specimens
+from retrofit.hosts.registry import generations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from retrofit.config import Variant
     from retrofit.contracts.figures import Figure, Setting
     from retrofit.hosts.anatomy import Specimen
-
-VARIANTS: tuple[Variant, ...] = ("oa", "full", "closed")
+    from retrofit.hosts.generation import Generation
 
 
 def twin_formulas(setting: Setting) -> list[Figure]:
@@ -31,20 +29,22 @@ def twin_formulas(setting: Setting) -> list[Figure]:
     if setting.dtype not in (torch.float64, torch.float32):
         return []
     figures = []
-    for variant in VARIANTS:
-        for specimen in specimens(setting, variant):
-            figures += compared(setting, specimen, f"v3, {variant}: ", null=variant != "oa")
+    for generation in generations():
+        for variant in generation.variants:
+            where = f"{generation.name}, {variant}: "
+            for specimen in specimens(setting, generation, variant):
+                figures += compared(setting, specimen, where, null=variant != "oa")
     return figures
 
 
-def specimens(setting: Setting, variant: Variant) -> Iterator[Specimen]:
+def specimens(setting: Setting, generation: Generation, variant: Variant) -> Iterator[Specimen]:
     """The specimens of a small patched model, with another tau for every stream."""
-    config, _ = tabpfn_v3.parse_config(dict(v3_specimens.SMALL))
-    model: Any = drawn(setting, tabpfn_v3.get_architecture(config))
-    streams = v3.streams(model.config, variant)
+    config, _ = generation.architecture.parse_config(dict(generation.small))
+    model: Any = drawn(setting, generation.architecture.get_architecture(config))
+    streams = generation.streams(model.config, variant)
     tau = {name: 6.0 + 4.0 * (place % 3) for place, name in enumerate(streams)}
-    v3.swap(model, RetrofitConfig(variant, "fixed", tau, EPS_DEN))
-    yield from v3_specimens.specimens(model)
+    generation.swap(model, RetrofitConfig(variant, "fixed", tau, EPS_DEN))
+    yield from generation.specimens(model)
 
 
 TWIN_LAWS: dict[str, Callable[[Setting], list[Figure]]] = {"twin_formulas": twin_formulas}

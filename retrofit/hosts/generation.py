@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tabpfn.constants import ModelVersion
 
     from retrofit.config import RetrofitConfig, Variant
+    from retrofit.hosts.anatomy import Specimen
     from retrofit.hosts.cost import Cost
     from retrofit.hosts.stages import Stage
 
@@ -75,6 +76,8 @@ class Generation(ABC):
     """Sources of the upstream methods that the twins replace or rely on."""
     engine_fingerprints: ClassVar[Mapping[str, frozenset[str]]]
     """Sources of what ``predict_tables`` relies on besides."""
+    small: ClassVar[Mapping[str, Any]]
+    """Settings of a regressor as small as one with every kind of block can be, for the laws."""
     stand_in_modules: ClassVar[tuple[str, ...]]
     """What a stand-in of the closed model needs to take down calls: its first weights, and what
     ``train_statistics`` uses."""
@@ -94,6 +97,10 @@ class Generation(ABC):
     @abstractmethod
     def closed_members(self, config: Any, owner: type[Any]) -> Iterator[Member]:
         """Sites inside a module of ``closed_modules``; an empty attribute is the module itself."""
+
+    @abstractmethod
+    def specimens(self, model: Any) -> Iterator[Specimen]:
+        """Every kind of twin in a patched model, in every way in which it is called."""
 
     @abstractmethod
     def stages(self, config: Any) -> list[Stage]:

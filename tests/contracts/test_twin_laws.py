@@ -14,6 +14,7 @@ from retrofit.contracts.module_laws import carriers, module_specimens
 from retrofit.contracts.twin_laws import specimens, twin_formulas
 from retrofit.hosts.gates import Gates
 from retrofit.hosts.kv_cache import PresentKVCacheEntry
+from retrofit.hosts.registry import generation_of
 from retrofit.hosts.v3.blocks import OTransformerBlock
 from retrofit.ops import ffn, inject, norm
 from retrofit.ops.attention import layer
@@ -41,7 +42,7 @@ def test_twins_follow_their_formulas(setting):
 
 
 def test_presences_are_fractional_and_mixed_within_a_batch():
-    for specimen in [*specimens(FLOAT64, "full"), *module_specimens(FLOAT64)]:
+    for specimen in [*specimens(FLOAT64, generation_of("tabpfn_v3"), "full"), *module_specimens(FLOAT64)]:
         for h, stream in zip(carriers(FLOAT64, specimen), _streams(specimen), strict=True):
             p = presence(double(h), specimen.tau[stream])
             assert ((p == 0) | ((p > 0.1) & (p < 0.9))).all()

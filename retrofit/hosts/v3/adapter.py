@@ -38,6 +38,7 @@ from retrofit.hosts.cost import PADDED, Cost, Size, block_overhead
 from retrofit.hosts.generation import Generation, Member
 from retrofit.hosts.sites import POSITIONS_BY_RANK, SOURCES_COUNTED
 from retrofit.hosts.stages import CELLS, Places, Stage
+from retrofit.hosts.v3 import specimens
 from retrofit.hosts.v3.blocks import (
     OCrossAttentionBlock,
     OICLTransformerBlock,
@@ -51,6 +52,8 @@ from retrofit.hosts.v3.model import OTabPFNV3
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from retrofit.hosts.anatomy import Specimen
 
 _NORM = _DtypeMatchingRMSNorm
 
@@ -116,6 +119,7 @@ class V3(Generation):
     )
     fingerprints = KNOWN
     engine_fingerprints = ENGINE
+    small = specimens.SMALL
     stand_in_modules = ("x_embed", "standard_scaler")
 
     @override
@@ -154,6 +158,10 @@ class V3(Generation):
                 yield Member("rope", "injection", RotaryEmbedding, POSITIONS_BY_RANK)
         else:
             yield Member("", "statistic", owner, SOURCES_COUNTED)
+
+    @override
+    def specimens(self, model: Any) -> Iterator[Specimen]:
+        return specimens.specimens(model)
 
     @override
     def stages(self, config: TabPFNV3Config) -> list[Stage]:
