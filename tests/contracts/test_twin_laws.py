@@ -42,7 +42,8 @@ def test_twins_follow_their_formulas(setting):
 
 
 def test_presences_are_fractional_and_mixed_within_a_batch():
-    for specimen in [*specimens(FLOAT64, generation_of("tabpfn_v3"), "full"), *module_specimens(FLOAT64)]:
+    twins = specimens(FLOAT64, generation_of("tabpfn_v3"), "full")
+    for specimen in [*twins, *module_specimens(FLOAT64)]:
         for h, stream in zip(carriers(FLOAT64, specimen), _streams(specimen), strict=True):
             p = presence(double(h), specimen.tau[stream])
             assert ((p == 0) | ((p > 0.1) & (p < 0.9))).all()

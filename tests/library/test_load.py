@@ -166,7 +166,7 @@ def _reshaped(state: dict[str, torch.Tensor], metadata: dict) -> None:
 @pytest.mark.parametrize(
     ("spoil", "error", "message"),
     [
-        (_without("architecture_name"), errors.CheckpointError, "tabpfn_v3"),
+        (_without("architecture_name"), errors.CheckpointError, "v2 model"),
         (_without("inference_config"), errors.CheckpointError, "inference_config"),
         (_without("config"), errors.CheckpointError, "config"),
         (_other_architecture, errors.UnsupportedHostError, "tabpfn_v9"),
