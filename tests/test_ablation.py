@@ -16,7 +16,7 @@ from experiments.studies.ablation import report as ablation_report
 from experiments.studies.ablation.ablation import (
     HOSTS,
     AblationConfig,
-    Setting,
+    SharedWeights,
     after_last_block,
     run_ablation,
     summarise,
@@ -92,10 +92,10 @@ def test_leave_one_out_says_which_gates_matter(last, layers, placement, matters)
 
 
 def test_hosts_of_a_setting_share_their_weights():
-    setting = Setting("biased", "post", 64, 2, 5)
+    setting = SharedWeights("biased", "post", 64, 2, 5)
     full = draw_model(setting, CONFIG)
     again = draw_model(setting, CONFIG)
-    other = draw_model(Setting("biased", "post", 64, 2, 6), CONFIG)
+    other = draw_model(SharedWeights("biased", "post", 64, 2, 6), CONFIG)
     for host in HOSTS:
         state = make_host(full, host).state_dict()
         assert state.keys() == full.state_dict().keys()
@@ -105,7 +105,7 @@ def test_hosts_of_a_setting_share_their_weights():
 
 def test_standard_host_is_an_ordinary_transformer():
     """Written out with torch's own attention; the zero token takes part like any other."""
-    setting = Setting("biased", "pre", 64, 1, 0)
+    setting = SharedWeights("biased", "pre", 64, 1, 0)
     standard, closed = (make_host(draw_model(setting, CONFIG), HOSTS[i]) for i in (0, 2))
     block = standard.blocks[0]
     h_BSE = torch.randn(1, 7, 64, dtype=torch.float64)

@@ -51,7 +51,7 @@ def ablate(
         run_ablation,
         summarise,
     )
-    from experiments.studies.ablation.report import host_rows, write_ablation
+    from experiments.studies.ablation.report import overview, write_ablation
 
     if out is not None:
         prepare_out(out)
@@ -65,10 +65,8 @@ def ablate(
     if as_json:
         print_json(after_last_block(summary).to_dict("records"))
     else:
-        for keys, whole in summary.groupby(["depth", "layers", "norm_placement"], sort=False):
-            blocks, layers, placement = keys
-            title = f"{blocks} blocks, {layers}, {placement}-norm: median (largest)"
-            print_table(title, *host_rows(after_last_block(whole), whole))
+        for title, cells in overview(summary):
+            print_table(f"{title}: median (largest)", *cells)
     if out is not None:
         command = ["oretro", *sys.argv[1:]]
         written = write_ablation(figures, config, out, command, with_figure=not no_figure)

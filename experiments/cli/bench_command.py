@@ -35,8 +35,9 @@ def bench(
     from experiments.cli.output import built_in_notice, print_table, say
     from experiments.io.writable import prepare_out
     from experiments.machine.device import resolve_device
+    from experiments.report.columns import show
+    from experiments.studies.bench.forward import COLUMNS, write_bench
     from experiments.studies.bench.forward import bench as run_bench
-    from experiments.studies.bench.forward import cells, write_bench
 
     if out is not None:
         prepare_out(out)
@@ -46,11 +47,13 @@ def bench(
     loaded = retrofit.load_host(host)
     names = [name.strip() for name in variants.split(",")]
     rows = run_bench(loaded, names, rounds=rounds, device=where)
-    print_table(f"One forward pass of {host}, variant beside stock, {rounds} rounds", *cells(rows))
+    print_table(
+        f"One forward pass of {host}, variant beside stock, {rounds} rounds", *show(COLUMNS, rows)
+    )
     notice = built_in_notice(loaded.sha256)
     if notice:
         say(notice)
     if out is not None:
         command = ["oretro", *sys.argv[1:]]
-        for path in write_bench(out, host, rows, command, notice=notice, device=where):
+        for path in write_bench(out, host, rows, command, built_in=bool(notice), device=where):
             say(f"wrote {path}")

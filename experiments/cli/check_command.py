@@ -61,10 +61,10 @@ def check(
     from experiments.studies.check.check import (
         DTYPES,
         CheckConfig,
-        figure_rows,
-        kind_rows,
-        law_rows,
-        memory_rows,
+        figure_cells,
+        kind_cells,
+        law_cells,
+        memory_cells,
         run_check,
         write_check,
     )
@@ -79,12 +79,12 @@ def check(
         print_json({"figures": result.figures.to_dict("records"), "memory": result.memory})
     else:
         for name, figures in result.figures.groupby("dtype", sort=False):
-            print_table(f"{name}: worst L-inf (ulp)", *law_rows(figures))
-        print_table("functions, modules and twins", *kind_rows(result.figures))
+            print_table(f"{name}: worst L-inf (ulp)", *law_cells(figures))
+        print_table("functions, modules and twins", *kind_cells(result.figures))
         if len(result.failed):
-            print_table("beyond their bound", *figure_rows(result.failed.itertuples(index=False)))
+            print_table("beyond their bound", *figure_cells(result.failed))
         if result.memory:
-            print_table("peak memory", *memory_rows(result.memory))
+            print_table("peak memory", *memory_cells(result.memory))
     if out is not None:
         written = write_check(result, out, ["oretro", *sys.argv[1:]])
         say("written: " + ", ".join(str(path) for path in written))

@@ -37,8 +37,9 @@ def bench_tables(
     from experiments.cli.output import built_in_notice, print_table, say
     from experiments.io.writable import prepare_out
     from experiments.machine.device import resolve_device
+    from experiments.report.columns import show
+    from experiments.studies.bench.tables import COLUMNS, write_tables_bench
     from experiments.studies.bench.tables import bench_tables as run_bench
-    from experiments.studies.bench.tables import cells, write_tables_bench
 
     if out is not None:
         prepare_out(out)
@@ -54,7 +55,7 @@ def bench_tables(
         device=where,
         progress=say,
     )
-    print_table(f"{tables} tables on {host}, padded beside one by one", *cells(rows))
+    print_table(f"{tables} tables on {host}, padded beside one by one", *show(COLUMNS, rows))
     if notice := built_in_notice(loaded.sha256):
         say(notice)
     if out is not None:

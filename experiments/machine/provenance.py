@@ -11,7 +11,10 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 KEY_PACKAGES = ("oretro", "tabpfn", "torch", "scikit-learn", "numpy", "scipy", "pandas")
 """Packages whose version decides numbers: a result is resumed only under equal ones."""
@@ -48,6 +51,19 @@ def _own_version() -> str:
             if line.startswith("version ="):
                 return line.split('"')[1]
     return "absent"
+
+
+def record(command: Sequence[str], **facts: Any) -> dict[str, Any]:
+    """What goes beside results: the command, facts of the study, code, versions, machine, time."""
+    return {
+        "schema": 1,
+        "command": list(command),
+        **facts,
+        "code": git_state(),
+        "versions": versions(),
+        "machine": machine(),
+        "finished": now(),
+    }
 
 
 @cache

@@ -23,7 +23,7 @@ class Number(str):
     __slots__ = ()
 
 
-class Table(NamedTuple):
+class Cells(NamedTuple):
     """Cells as they are shown: the first column holds names, the others are aligned right."""
 
     header: tuple[str, ...]
@@ -60,10 +60,10 @@ def shown(value: Any, form: Callable[[Any], str]) -> str:
     return NONE if isinstance(value, float) and math.isnan(value) else form(value)
 
 
-def show(columns: Sequence[Column[Row]], rows: Iterable[Row]) -> Table:
+def show(columns: Sequence[Column[Row]], rows: Iterable[Row]) -> Cells:
     """The table as it is shown."""
     cells = [tuple(column.cell(row) for column in columns) for row in rows]
-    return Table(tuple(column.header for column in columns), cells)
+    return Cells(tuple(column.header for column in columns), cells)
 
 
 def percent(value: float, *, signed: bool = True) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from experiments.report.columns import Column, Table, interval, percent, show, size
+from experiments.report.columns import Cells, Column, interval, percent, show, size
 from experiments.report.presence_sweep import presence_points
 from experiments.report.scores import score_columns
 from experiments.sweep.schema import variant_rank
@@ -59,7 +59,7 @@ class Part(NamedTuple):
     """One table of a report."""
 
     title: str
-    table: Table
+    table: Cells
 
 
 def parts(summary: Summary) -> dict[str, Part]:
@@ -77,7 +77,7 @@ def parts(summary: Summary) -> dict[str, Part]:
     }
 
 
-def _cases(pairs: pd.DataFrame) -> Table:
+def _cases(pairs: pd.DataFrame) -> Cells:
     """Stock's RMSE and every variant's change, one line per case."""
     names = sorted(pairs["variant"].unique(), key=variant_rank)
     columns: list[Column[Any]] = [
@@ -94,7 +94,7 @@ def _cases(pairs: pd.DataFrame) -> Table:
     return show(columns, rows)
 
 
-def _baselines(ratios: Sequence[BaselineRatio]) -> Table:
+def _baselines(ratios: Sequence[BaselineRatio]) -> Cells:
     """RMSE ratios, one line per data set, the geometric mean last."""
     names = sorted({name for ratio in ratios for name in ratio.by_dataset})
     columns: list[Column[Any]] = [

@@ -16,7 +16,7 @@ from experiments.report.remarks import plain, remarks
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from experiments.report.columns import Table
+    from experiments.report.columns import Cells
     from experiments.report.summary import Summary
 
 _ESCAPES = {
@@ -89,7 +89,7 @@ def summary_file(summary: Summary) -> str:
     return lead + "\n\n".join(floats) + "\n"
 
 
-def _table(caption: str, label: str, table: Table, notes: Sequence[str]) -> str:
+def _table(caption: str, label: str, table: Cells, notes: Sequence[str]) -> str:
     text = " ".join(escape(part) for part in (f"{caption}.", *notes))
     return "\n".join(
         (

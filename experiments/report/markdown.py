@@ -15,19 +15,29 @@ if TYPE_CHECKING:
     from experiments.report.summary import Summary
 
 
+def page(parts: Iterable[str]) -> str:
+    """Paragraphs as a whole page; empty ones are left out."""
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def section(title: str, *paragraphs: str) -> str:
+    """Paragraphs under a heading of the second level."""
+    return "\n\n".join((f"## {title}", *paragraphs))
+
+
 def summary_page(summary: Summary) -> str:
     """The whole of ``summary.md``."""
     found = parts(summary)
-    page = [f"# {escape(summary.suite)} on host `{summary.host}`"]
-    page += [table(*found[key].table) for key in ("changes", "tests", "scores")]
+    paragraphs = [f"# {escape(summary.suite)} on host `{summary.host}`"]
+    paragraphs += [table(*found[key].table) for key in ("changes", "tests", "scores")]
     if found["presence"].table.rows:
-        page.append(f"## {found['presence'].title}\n\n{table(*found['presence'].table)}")
-    page.append(remark_list(summary))
-    page.append(f"## Cases\n\n{table(*found['cases'].table)}")
+        paragraphs.append(section(found["presence"].title, table(*found["presence"].table)))
+    paragraphs.append(remark_list(summary))
+    paragraphs.append(section("Cases", table(*found["cases"].table)))
     if summary.failures:
-        lines = "\n".join(f"- {escape(line)}" for line in summary.failures)
-        page.append(f"## Failed rows\n\n{lines}")
-    return "\n\n".join(page) + "\n"
+        lines = [f"- {escape(line)}" for line in summary.failures]
+        paragraphs.append(section("Failed rows", "\n".join(lines)))
+    return page(paragraphs)
 
 
 def baseline_page(summary: Summary) -> str:
@@ -37,9 +47,12 @@ def baseline_page(summary: Summary) -> str:
         "over seeds; below 1 the host is better."
     )
     title = f"# Stock host `{summary.host}` against untuned scikit-learn models"
-    notice = [line(MINI_NOTICE)] if summary.built_in else []
-    page = [title, lead, table(*parts(summary)["baselines"].table), *notice]
-    return "\n\n".join(page) + "\n"
+    return page([title, lead, table(*parts(summary)["baselines"].table), notice(summary.built_in)])
+
+
+def notice(built_in: bool) -> str:
+    """What a page says of figures of the built-in host; empty for any other."""
+    return line(MINI_NOTICE) if built_in else ""
 
 
 def remark_list(summary: Summary) -> str:

@@ -75,7 +75,7 @@ class AblationConfig:
 
 
 @dataclass(frozen=True)
-class Setting:
+class SharedWeights:
     """One set of weights."""
 
     layers: str
@@ -102,7 +102,7 @@ def run_ablation(
         report(f"{layers}, {placement}-norm, width {width}, depth {depth}")
         with pinned_threads(config.threads):
             for seed in range(config.seeds):
-                rows += measure(Setting(layers, placement, width, depth, seed), HOSTS, config)
+                rows += measure(SharedWeights(layers, placement, width, depth, seed), HOSTS, config)
     figures: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS))
     return figures
 

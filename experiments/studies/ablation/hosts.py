@@ -25,7 +25,7 @@ from retrofit.ops import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from experiments.studies.ablation.ablation import AblatedHost, AblationConfig, Setting
+    from experiments.studies.ablation.ablation import AblatedHost, AblationConfig, SharedWeights
 
 BIAS_STD = 0.5
 NORM_WEIGHT_STD = 0.1
@@ -76,7 +76,7 @@ class PartialOAttention(OAttention):
         return super().forward(x_BSE, y_BJF, p_BS=p_BS, p_BJ=p_BJ, mask=mask)
 
 
-def draw_model(setting: Setting, config: AblationConfig) -> OTransformer:
+def draw_model(setting: SharedWeights, config: AblationConfig) -> OTransformer:
     """Return the OTransformer of a setting in float64, every parameter drawn from its seed."""
     attention = OAttentionConfig(setting.width, config.heads, tau=config.tau)
     model = OTransformer(
@@ -116,7 +116,7 @@ def make_host(model: OTransformer, host: AblatedHost) -> OTransformer:
 
 
 def measure(
-    setting: Setting, hosts: Iterable[AblatedHost], config: AblationConfig
+    setting: SharedWeights, hosts: Iterable[AblatedHost], config: AblationConfig
 ) -> list[dict[str, Any]]:
     """Insert a zero token into every host; one row per host, dtype and block."""
     generator = torch.Generator().manual_seed(2 * setting.seed + 1)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from experiments.io.writable import write_files
 from experiments.machine import provenance
 from experiments.report import markdown
+from experiments.report.columns import Cells
 from experiments.report.plot_style import MUTED, OTHER_COLOUR, Picture, colour, new_figure, render
 from experiments.studies.ablation.ablation import (
     HOSTS,
@@ -18,9 +16,10 @@ from experiments.studies.ablation.ablation import (
     after_last_block,
     summarise,
 )
+from experiments.studies.writer import write_study
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     import pandas as pd
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 _COLOURS = {"standard": MUTED, "OA-only": colour("oa"), "OTransformer": colour("full")}
 _FLOOR = 1e-17
 """Where a shift of exactly 0 is drawn on a logarithmic axis."""
-
-Cells = tuple[str, ...]
 
 
 def write_ablation(
@@ -51,88 +48,56 @@ def write_ablation(
         ResultsError: the folder cannot be written.
     """
     summary = summarise(figures)
-    picture = draw(summary) if with_figure else None
-    record = {
-        "schema": 1,
-        "command": list(command),
-        "config": asdict(config),
-        "code": provenance.git_state(),
-        "versions": provenance.versions(),
-        "machine": {**provenance.machine(), "torch_threads": config.threads},
-        "finished": provenance.now(),
-    }
-    contents: dict[str, str | bytes] = {
-        "ablation.csv": _csv(summary),
-        "ablation_seeds.csv": _csv(after_last_block(figures).drop(columns="block")),
-        "ablation.md": page(summary, config),
-        "ablation.json": json.dumps(record, indent=1) + "\n",
-    }
-    if picture is not None:
-        contents |= {"ablation.svg": picture.svg, "ablation.png": picture.png}
-    return write_files(folder, contents)
+    record = provenance.record(command, config=asdict(config))
+    record["machine"]["torch_threads"] = config.threads
+    seeds = after_last_block(figures).drop(columns="block")
+    pictures = [draw(summary)] if with_figure else []
+    tables = {"ablation": summary, "ablation_seeds": seeds}
+    return write_study(folder, "ablation", tables, page(summary, config), record, pictures=pictures)
 
 
 def page(summary: pd.DataFrame, config: AblationConfig) -> str:
     """The figures as markdown, one table per kind of host and depth."""
-    last = after_last_block(summary)
-    parts = [
-        "# Two-block ablation: a zero token is inserted",
-        (
-            f"{config.seeds} seeds, {config.tokens} tokens of unit variance, drawn weights, one "
-            "zero token at a seeded place. `old tokens moved` is the largest change of any "
-            "component of an old token after the last block, as the median over the seeds and, in "
-            "brackets, the largest; `zero token` is its largest component after any block of any "
-            "seed. All on one thread: several share the rows of a matrix product out by their "
-            "number, and then one row more moves last bits of the others. The paper reports a "
-            "shift of about 7.98 with OAttention alone and about 0 with all components; its sizes "
-            "and weights are not known to us."
-        ),
-        (
-            "*Biased* hosts have LayerNorm, projections and feed-forward with biases. *Bias-free* "
-            "hosts have RMSNorm and no bias, as TabPFN v3's blocks: there a zero token stays zero "
-            "by itself once attention lets it, so OFFN and ONorm do not matter for exactness. In "
-            "pre-norm hosts ONorm does not matter either, because the attention's own gates "
-            "silence whatever the norm makes of a zero token."
-        ),
-    ]
-    for depth in config.depths:
-        for layers in config.layers:
-            for placement in config.placements:
-                rows = last[
-                    (last["depth"] == depth)
-                    & (last["layers"] == layers)
-                    & (last["norm_placement"] == placement)
-                ]
-                title = f"## {depth} blocks, {layers}, {placement}-norm"
-                whole = summary[
-                    (summary["depth"] == depth)
-                    & (summary["layers"] == layers)
-                    & (summary["norm_placement"] == placement)
-                ]
-                parts.append(f"{title}\n\n{markdown.table(*host_rows(rows, whole))}")
-    return "\n\n".join(parts) + "\n"
+    lead = (
+        f"{config.seeds} seeds, {config.tokens} tokens of unit variance, drawn weights, one "
+        "zero token at a seeded place. `old tokens moved` is the largest change of any "
+        "component of an old token after the last block, as the median over the seeds and, in "
+        "brackets, the largest; `zero token` is its largest component after any block of any "
+        "seed. All on one thread: several share the rows of a matrix product out by their "
+        "number, and then one row more moves last bits of the others. The paper reports a "
+        "shift of about 7.98 with OAttention alone and about 0 with all components; its sizes "
+        "and weights are not known to us."
+    )
+    kinds = (
+        "*Biased* hosts have LayerNorm, projections and feed-forward with biases. *Bias-free* "
+        "hosts have RMSNorm and no bias, as TabPFN v3's blocks: there a zero token stays zero "
+        "by itself once attention lets it, so OFFN and ONorm do not matter for exactness. In "
+        "pre-norm hosts ONorm does not matter either, because the attention's own gates "
+        "silence whatever the norm makes of a zero token."
+    )
+    tables = [markdown.section(title, markdown.table(*cells)) for title, cells in overview(summary)]
+    return markdown.page(["# Two-block ablation: a zero token is inserted", lead, kinds, *tables])
 
 
-def host_rows(last: pd.DataFrame, whole: pd.DataFrame) -> tuple[Cells, list[Cells]]:
-    """Header and rows of one table: hosts by width and dtype.
+def overview(summary: pd.DataFrame) -> Iterator[tuple[str, Cells]]:
+    """Title and table of each kind of host and depth: hosts by width and dtype."""
+    by_depth = summary.sort_values("depth", kind="stable")
+    for keys, whole in by_depth.groupby(["depth", "layers", "norm_placement"], sort=False):
+        depth, layers, placement = keys
+        yield f"{depth} blocks, {layers}, {placement}-norm", _cells(whole)
 
-    ``last`` has the rows after the last block, ``whole`` those after every block.
-    """
-    columns = [
-        (width, dtype) for width in last["width"].unique() for dtype in last["dtype"].unique()
-    ]
+
+def _cells(whole: pd.DataFrame) -> Cells:
+    last = after_last_block(whole).set_index(["width", "dtype", "host"])
+    columns = list(dict.fromkeys((width, dtype) for width, dtype, _ in last.index))
     header = [f"old tokens moved, width {width}, {dtype}" for width, dtype in columns]
     rows = []
     for host in HOSTS:
-        cells = [host.name]
-        for width, dtype in columns:
-            row = last[
-                (last["host"] == host.name) & (last["width"] == width) & (last["dtype"] == dtype)
-            ].iloc[0]
-            cells.append(f"{row['old_shift_median']:.2g} ({row['old_shift_max']:.2g})")
+        shifts = [last.loc[width, dtype, host.name] for width, dtype in columns]
+        moved = [f"{x['old_shift_median']:.2g} ({x['old_shift_max']:.2g})" for x in shifts]
         size = whole[whole["host"] == host.name]["null_size_max"].max()
-        rows.append((*cells, "0" if size == 0 else f"{size:.3g}"))
-    return ("host", *header, "zero token"), rows
+        rows.append((host.name, *moved, "0" if size == 0 else f"{size:.3g}"))
+    return Cells(("host", *header, "zero token"), rows)
 
 
 def draw(summary: pd.DataFrame) -> Picture:
@@ -200,9 +165,3 @@ def _draw_leave_one_out(axes: Axes, rows: pd.DataFrame) -> None:
     axes.set_yticks([-index - 0.26 for index in range(len(hosts))], [host.name for host in hosts])
     axes.set_xlabel("old tokens moved (L-inf, median)")
     axes.legend(loc="lower center", bbox_to_anchor=(0.3, -0.32), ncols=3, fontsize=7)
-
-
-def _csv(frame: pd.DataFrame) -> str:
-    buffer = io.StringIO()
-    frame.to_csv(buffer, index=False, lineterminator="\n", float_format="%.6g")
-    return buffer.getvalue()

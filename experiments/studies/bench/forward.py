@@ -1,7 +1,6 @@
 """What a patched host costs beside stock: paired forward passes, as ratios with their spread.
 
-Every round times each variant once, in turn, so a machine that drifts slows all of them; the
-ratio is taken within the round. Before any clock runs, the host with presence forced to 1 must
+Before any clock runs, the host with presence forced to 1 must
 equal stock: a fast wrong answer is no answer.
 
 Shapes: R rows, B batch (ensemble members), C columns, N train rows.
@@ -9,19 +8,19 @@ Shapes: R rows, B batch (ensemble members), C columns, N train rows.
 
 from __future__ import annotations
 
-import json
-import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pandas as pd
 
 from experiments.errors import BenchmarkError
-from experiments.io.writable import write_files
 from experiments.machine import provenance
 from experiments.machine.device import device_model
 from experiments.report import markdown
+from experiments.report.columns import Column, show
+from experiments.studies.bench.timer import interleaved, quartiles
+from experiments.studies.writer import write_study
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -113,28 +112,33 @@ def bench(
             with retrofit.ops.record_kernels() as counted:
                 run()
             kernels[name] = ", ".join(f"{count} {kernel}" for kernel, count in counted.items())
-        seconds = _interleaved(work, rounds)
-        rows += [
-            _row(shape.name, variant, seconds["stock"], seconds[variant], kernels[variant])
-            for variant in variants
-        ]
+        seconds = interleaved(work, rounds)
+        for variant in variants:
+            low, middle, high = quartiles(seconds[variant], seconds["stock"])
+            rows.append(
+                BenchRow(
+                    shape=shape.name,
+                    variant=variant,
+                    stock_s=float(np.median(seconds["stock"])),
+                    variant_s=float(np.median(seconds[variant])),
+                    ratio=middle,
+                    ratio_low=low,
+                    ratio_high=high,
+                    rounds=rounds,
+                    kernels=kernels[variant],
+                )
+            )
     return rows
 
 
-def cells(rows: Sequence[BenchRow]) -> tuple[Sequence[str], list[list[str]]]:
-    """The rows as a table to print."""
-    header = ("shape", "variant", "stock", "variant / stock", "quartiles", "kernels")
-    return header, [
-        [
-            row.shape,
-            row.variant,
-            f"{row.stock_s * 1e3:.1f} ms",
-            f"{row.ratio:.2f}",
-            f"{row.ratio_low:.2f} to {row.ratio_high:.2f}",
-            row.kernels,
-        ]
-        for row in rows
-    ]
+COLUMNS: tuple[Column[BenchRow], ...] = (
+    Column("shape", "shape"),
+    Column("variant", "variant"),
+    Column("stock_s", "stock", lambda seconds: f"{seconds * 1e3:.1f} ms"),
+    Column("ratio", "variant / stock", "{:.2f}".format),
+    Column("", "quartiles", value=lambda x: f"{x.ratio_low:.2f} to {x.ratio_high:.2f}"),
+    Column("kernels", "kernels"),
+)
 
 
 def write_bench(
@@ -143,7 +147,7 @@ def write_bench(
     rows: Sequence[BenchRow],
     command: Sequence[str],
     *,
-    notice: str,
+    built_in: bool,
     device: str = "cpu",
 ) -> list[Path]:
     """Write ``bench.{csv,md,json}`` and return their paths.
@@ -151,28 +155,16 @@ def write_bench(
     Raises:
         ResultsError: the folder cannot be written.
     """
-    about = {"machine": provenance.machine(), "versions": provenance.versions()}
-    where = device_model(device)
-    record = {"schema": 1, "command": list(command), "code": provenance.git_state(), **about}
-    record["device"] = where
+    record = provenance.record(command, device=device_model(device))
+    threads = record["machine"]["torch_threads"]
     made = (
-        f"Made by `{' '.join(command)}` on {where}, {about['machine']['torch_threads']} threads, "
+        f"Made by `{' '.join(command)}` on {record['device']}, {threads} threads, "
         f"{rows[0].rounds} rounds. A ratio is the median over the rounds; its quartiles beside it."
     )
     title = f"# One forward pass of {host}, variant beside stock"
-    parts = (title, notice, made, markdown.table(*cells(rows)))
-    texts = {
-        "bench.csv": table(rows).to_csv(index=False, lineterminator="\n"),
-        "bench.md": "\n\n".join(filter(None, parts)) + "\n",
-        "bench.json": json.dumps(record, indent=1) + "\n",
-    }
-    return write_files(folder, texts)
-
-
-def table(rows: Sequence[BenchRow]) -> pd.DataFrame:
-    """One line per shape and variant."""
-    frame: pd.DataFrame = pd.DataFrame([asdict(row) for row in rows])
-    return frame
+    table = markdown.table(*show(COLUMNS, rows))
+    page = markdown.page([title, markdown.notice(built_in), made, table])
+    return write_study(folder, "bench", {"bench": pd.DataFrame(rows)}, page, record, digits=None)
 
 
 def _model(host: Host, device: str) -> nn.Module:
@@ -210,32 +202,3 @@ def _require_equal(
             f"{variant} with presence 1 deviates from stock by {deviation:.1e} of the largest "
             f"logit at {shape.name}, more than float32 rounding explains; its time means nothing"
         )
-
-
-def _interleaved(work: dict[str, Callable[[], np.ndarray]], rounds: int) -> dict[str, np.ndarray]:
-    seconds: dict[str, list[float]] = {name: [] for name in work}
-    names = list(work)
-    for index in range(rounds):
-        turn = index % len(names)
-        for name in names[turn:] + names[:turn]:
-            start = time.perf_counter()
-            work[name]()
-            seconds[name].append(time.perf_counter() - start)
-    return {name: np.asarray(values) for name, values in seconds.items()}
-
-
-def _row(
-    shape: str, variant: str, stock_s: np.ndarray, variant_s: np.ndarray, kernels: str
-) -> BenchRow:
-    low, middle, high = np.quantile(variant_s / stock_s, (0.25, 0.5, 0.75))
-    return BenchRow(
-        shape=shape,
-        variant=variant,
-        stock_s=float(np.median(stock_s)),
-        variant_s=float(np.median(variant_s)),
-        ratio=float(middle),
-        ratio_low=float(low),
-        ratio_high=float(high),
-        rounds=len(stock_s),
-        kernels=kernels,
-    )

@@ -1,29 +1,25 @@
 """What predicting many tables in padded passes gains over one table after the other.
 
-Both ways are timed in turn within a round, so a machine that drifts slows both. Two ratios are
-taken: of the whole, with each table's preprocessing, which padding cannot speed up; and of the
-model's forward passes alone, on tables that are prepared already.
+Two ratios are taken: of the whole, with each table's preprocessing, which padding cannot speed up;
+and of the model's forward passes alone, on tables that are prepared already.
 
 Shapes: R rows, B ensemble members, C columns.
 """
 
 from __future__ import annotations
 
-import io
-import json
-import time
-from dataclasses import asdict, dataclass
-from statistics import median
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from experiments.errors import BenchmarkError, ConfigError
-from experiments.io.writable import write_files
 from experiments.machine import provenance
 from experiments.machine.device import device_model
 from experiments.report import markdown
-from experiments.report.remarks import MINI_NOTICE
+from experiments.report.columns import Column, show
+from experiments.studies.bench.timer import interleaved, quartiles
+from experiments.studies.writer import write_study
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -130,7 +126,7 @@ def _row(closed: Patched, tables: list[Task], members: int, rounds: int, device:
             f"predictions of padded tables deviate by {deviation:.2g} standard deviations of the "
             f"target from those of one table at a time; at most {TOLERANCE:g} is rounding"
         )
-    whole = _in_turn(loop, together, rounds)
+    whole = interleaved({"loop": loop, "padded": together}, rounds)
     forward, passes, padding = _forward(closed, tables, members, rounds, device)
     return TablesRow(
         tables=len(tables),
@@ -138,17 +134,17 @@ def _row(closed: Patched, tables: list[Task], members: int, rounds: int, device:
         device=device_model(device),
         threads=torch.get_num_threads(),
         deviation=deviation,
-        loop_s=median(one for one, _ in whole),
-        whole_ratio=median(one / many for one, many in whole),
+        loop_s=float(np.median(whole["loop"])),
+        whole_ratio=quartiles(whole["loop"], whole["padded"])[1],
         passes=passes,
         padding=padding,
-        forward_ratio=median(one / many for one, many in forward),
+        forward_ratio=quartiles(forward["loop"], forward["padded"])[1],
     )
 
 
 def _forward(
     closed: Patched, tables: list[Task], members: int, rounds: int, device: str
-) -> tuple[list[tuple[float, float]], int, float]:
+) -> tuple[dict[str, np.ndarray], int, float]:
     """Seconds of the model's passes both ways, number of padded passes, work in padding."""
     import torch
 
@@ -185,47 +181,19 @@ def _forward(
     cost = generation_of_model(model).cost(model.config, torch.device(device).type)
     plan = plan_buckets(sizes, cost)
     padded = sum(len(indices) * cost.per_table(size) for size, indices in plan)
-    seconds = _in_turn(one_after_the_other, together, rounds)
+    seconds = interleaved({"loop": one_after_the_other, "padded": together}, rounds)
     return seconds, len(plan), padded / sum(map(cost.per_table, sizes))
 
 
-def _in_turn(
-    first: Callable[[], Any], second: Callable[[], Any], rounds: int
-) -> list[tuple[float, float]]:
-    """Seconds of both, once per round; a round before the first warms up."""
-    seconds = []
-    for _ in range(rounds + 1):
-        start = time.perf_counter()
-        first()
-        middle = time.perf_counter()
-        second()
-        seconds.append((middle - start, time.perf_counter() - middle))
-    return seconds[1:]
-
-
-def cells(rows: Sequence[TablesRow]) -> tuple[Sequence[str], list[list[str]]]:
-    """The rows as a table to print."""
-    header = (
-        "members",
-        "deviation",
-        "loop",
-        "loop / padded",
-        "passes",
-        "work in padding",
-        "forward passes alone",
-    )
-    return header, [
-        [
-            str(row.members),
-            f"{row.deviation:.1e}",
-            f"{row.loop_s:.2f} s",
-            f"{row.whole_ratio:.2f}",
-            str(row.passes),
-            f"{100 * (row.padding - 1):.0f} %",
-            f"{row.forward_ratio:.2f}",
-        ]
-        for row in rows
-    ]
+COLUMNS: tuple[Column[TablesRow], ...] = (
+    Column("members", "members"),
+    Column("deviation", "deviation", "{:.1e}".format),
+    Column("loop_s", "loop", "{:.2f} s".format),
+    Column("whole_ratio", "loop / padded", "{:.2f}".format),
+    Column("passes", "passes"),
+    Column("padding", "work in padding", lambda padding: f"{100 * (padding - 1):.0f} %"),
+    Column("forward_ratio", "forward passes alone", "{:.2f}".format),
+)
 
 
 def write_tables_bench(
@@ -238,25 +206,13 @@ def write_tables_bench(
     """
     import pandas as pd
 
-    buffer = io.StringIO()
-    frame = pd.DataFrame([asdict(row) for row in rows])
-    frame.to_csv(buffer, index=False, lineterminator="\n", float_format="%.4g")
-    about = {"machine": provenance.machine(), "versions": provenance.versions()}
     made = (
         f"Made by `{' '.join(command)}` on {rows[0].device}, {rows[0].threads} threads. Tables of "
         "20 to 120 rows and 3 to 12 columns; the deviation is from one table at a time, in "
         "standard deviations of the target. Ratios above 1 favour `predict_tables`."
     )
-    parts = [
-        f"# {rows[0].tables} tables in padded passes on `{host}`",
-        markdown.line(MINI_NOTICE) if built_in else "",
-        made,
-        markdown.table(*cells(rows)),
-    ]
-    record = {"schema": 1, "command": list(command), "code": provenance.git_state(), **about}
-    texts = {
-        "tables.csv": buffer.getvalue(),
-        "tables.md": "\n\n".join(part for part in parts if part) + "\n",
-        "tables.json": json.dumps(record, indent=1) + "\n",
-    }
-    return write_files(folder, texts)
+    title = f"# {rows[0].tables} tables in padded passes on `{host}`"
+    table = markdown.table(*show(COLUMNS, rows))
+    page = markdown.page([title, markdown.notice(built_in), made, table])
+    record = provenance.record(command, device=rows[0].device)
+    return write_study(folder, "tables", {"tables": pd.DataFrame(rows)}, page, record, digits=4)

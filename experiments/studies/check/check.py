@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import io
-import json
 from dataclasses import asdict, dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pandas as pd
 
 from experiments.errors import ConfigError
-from experiments.io.writable import write_files
 from experiments.machine import provenance
 from experiments.report import markdown
+from experiments.report.columns import Cells, Column, show
 from experiments.studies.check.attention_memory import (
     HEADS,
     RECEIVERS,
@@ -20,9 +19,10 @@ from experiments.studies.check.attention_memory import (
     MemoryFigure,
     measure_memory,
 )
+from experiments.studies.writer import write_study
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 Dtype = Literal["float64", "float32", "bfloat16", "float16"]
@@ -79,7 +79,8 @@ def run_check(config: CheckConfig, report: Callable[[str], None] = lambda _: Non
 
     if config.device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device 'cuda': torch finds no CUDA device here; use --device cpu")
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[Any, ...]] = []
+    measured = attrgetter(*COLUMNS[2:-1])
     missing = {}
     for dtype in config.dtypes:
         for kernel in (*KERNELS, "auto"):
@@ -89,20 +90,8 @@ def run_check(config: CheckConfig, report: Callable[[str], None] = lambda _: Non
                 continue
             report(f"{dtype}, {kernel}")
             for figure in measure(setting):
-                rows.append(
-                    {
-                        "dtype": dtype,
-                        "kernel": kernel,
-                        "kind": figure.kind,
-                        "law": figure.law,
-                        "case": figure.case,
-                        "linf": figure.linf,
-                        "ulps": figure.ulps,
-                        "bound": figure.bound,
-                        "basis": figure.basis,
-                        "status": "PASS" if figure.holds else "FAIL",
-                    }
-                )
+                status = "PASS" if figure.holds else "FAIL"
+                rows.append((dtype, kernel, *measured(figure), status))
     memory: list[MemoryFigure] = []
     if config.memory:
         report("peak memory of one long attention")
@@ -110,52 +99,8 @@ def run_check(config: CheckConfig, report: Callable[[str], None] = lambda _: Non
     return CheckResult(config, pd.DataFrame(rows, columns=list(COLUMNS)), missing, memory)
 
 
-def law_rows(figures: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Header and rows of one dtype's overview: the worst figure per law and kernel."""
-    kernels = list(figures["kernel"].unique())
-    rows = []
-    for law, of_law in figures.groupby("law", sort=False):
-        cells = [str(law)]
-        for kernel in kernels:
-            cells.append(_worst(of_law[of_law["kernel"] == kernel]))
-        rows.append(tuple(cells))
-    return ("law", *kernels), rows
-
-
-def kind_rows(figures: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Header and rows of functions, modules and twins side by side, with the kernel ``auto``."""
-    figures = figures[figures["kernel"] == "auto"]
-    rows: list[tuple[str, ...]] = []
-    for (dtype, law), of_law in figures.groupby(["dtype", "law"], sort=False):
-        kinds = [of_law[of_law["kind"] == kind] for kind in KINDS]
-        if not all(found.empty for found in kinds):
-            rows.append((str(dtype), str(law), *map(_worst, kinds)))
-    return ("dtype", "law", *KINDS), rows
-
-
-def figure_rows(figures: Iterable[Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Header and rows of single figures."""
-    header: tuple[str, ...] = ("kind", "law", "case", "L-inf", "ulp", "bound", "basis", "status")
-    rows: list[tuple[str, ...]] = [
-        (
-            *(x.kind, x.law, x.case, _short(x.linf), f"{x.ulps:.2f}"),
-            *(_short(x.bound), x.basis, x.status),
-        )
-        for x in figures
-    ]
-    return header, rows
-
-
-def memory_rows(figures: list[MemoryFigure]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Header and rows of the memory figures."""
-    rows: list[tuple[str, ...]] = [
-        (
-            *(x.run, str(x.sources), x.kernel, f"{x.peak_mib:.1f}", f"{x.ratio:.3f}"),
-            *("" if x.bound is None else f"{x.bound:g}", _memory_status(x)),
-        )
-        for x in figures
-    ]
-    return ("run", "sources", "kernel", "peak MiB", "ratio to torch", "bound", "status"), rows
+def _short(value: float) -> str:
+    return "0" if value == 0 else f"{value:.2e}"
 
 
 def _memory_status(figure: MemoryFigure) -> str:
@@ -164,36 +109,77 @@ def _memory_status(figure: MemoryFigure) -> str:
     return "PASS" if figure.ratio <= figure.bound else "FAIL"
 
 
+# A deviation that is NaN is shown as such: it is a finding, not a missing figure.
+FIGURES: tuple[Column[Any], ...] = (
+    Column("kind", "kind"),
+    Column("law", "law"),
+    Column("case", "case"),
+    Column("linf", "L-inf", value=lambda x: _short(x.linf)),
+    Column("ulps", "ulp", value=lambda x: f"{x.ulps:.2f}"),
+    Column("bound", "bound", _short),
+    Column("basis", "basis"),
+    Column("status", "status"),
+)
+MEMORY: tuple[Column[MemoryFigure], ...] = (
+    Column("run", "run"),
+    Column("sources", "sources"),
+    Column("kernel", "kernel"),
+    Column("peak_mib", "peak MiB", "{:.1f}".format),
+    Column("ratio", "ratio to torch", "{:.3f}".format),
+    Column("bound", "bound", value=lambda x: "" if x.bound is None else f"{x.bound:g}"),
+    Column("status", "status", value=_memory_status),
+)
+
+
+def law_cells(figures: pd.DataFrame) -> Cells:
+    """One dtype's overview: the worst figure per law and kernel."""
+    kernels = tuple(figures["kernel"].unique())
+    rows = [
+        (str(law), *(_worst(of_law[of_law["kernel"] == kernel]) for kernel in kernels))
+        for law, of_law in figures.groupby("law", sort=False)
+    ]
+    return Cells(("law", *kernels), rows)
+
+
+def kind_cells(figures: pd.DataFrame) -> Cells:
+    """Functions, modules and twins side by side, with the kernel ``auto``."""
+    figures = figures[figures["kernel"] == "auto"]
+    rows: list[tuple[str, ...]] = []
+    for (dtype, law), of_law in figures.groupby(["dtype", "law"], sort=False):
+        kinds = [of_law[of_law["kind"] == kind] for kind in KINDS]
+        if not all(found.empty for found in kinds):
+            rows.append((str(dtype), str(law), *map(_worst, kinds)))
+    return Cells(("dtype", "law", *KINDS), rows)
+
+
+def figure_cells(figures: pd.DataFrame) -> Cells:
+    """Single figures, as their table has them."""
+    return show(FIGURES, figures.itertuples(index=False))
+
+
+def memory_cells(figures: Sequence[MemoryFigure]) -> Cells:
+    """The peaks of memory."""
+    return show(MEMORY, figures)
+
+
 def write_check(result: CheckResult, folder: Path, command: Sequence[str]) -> list[Path]:
     """Write ``contracts_DEVICE.{csv,md,json}`` and return their paths.
 
     Raises:
         ResultsError: the folder cannot be written.
     """
-    device = result.config.device
-    buffer = io.StringIO()
-    result.figures.to_csv(buffer, index=False, lineterminator="\n", float_format="%.6g")
-    record = {
-        "schema": 1,
-        "command": list(command),
-        "dtypes": list(result.config.dtypes),
-        "device": device,
-        "seed": result.config.seed,
-        "figures": len(result.figures),
-        "failed": len(result.failed),
-        "memory": [asdict(figure) for figure in result.memory],
-        "unavailable": result.unavailable,
-        "code": provenance.git_state(),
-        "versions": provenance.versions(),
-        "machine": provenance.machine(),
-        "finished": provenance.now(),
-    }
-    texts = {
-        f"contracts_{device}.csv": buffer.getvalue(),
-        f"contracts_{device}.md": page(result),
-        f"contracts_{device}.json": json.dumps(record, indent=1) + "\n",
-    }
-    return write_files(folder, texts)
+    config, name = result.config, f"contracts_{result.config.device}"
+    record = provenance.record(
+        command,
+        dtypes=list(config.dtypes),
+        device=config.device,
+        seed=config.seed,
+        figures=len(result.figures),
+        failed=len(result.failed),
+        memory=[asdict(figure) for figure in result.memory],
+        unavailable=result.unavailable,
+    )
+    return write_study(folder, name, {name: result.figures}, page(result), record)
 
 
 def page(result: CheckResult) -> str:
@@ -220,27 +206,29 @@ def page(result: CheckResult) -> str:
         lines = [f"- {name}: {reason}" for name, reason in result.unavailable.items()]
         parts.append("Kernels that do not exist here:\n\n" + "\n".join(lines))
     if result.memory:
-        parts.append(
-            f"## Peak memory\n\nFloat32, {RECEIVERS} receivers, {HEADS} heads of {WIDTH}. Keys and "
-            "values are copied once where absent sources hold NaN, and where absent sources are "
-            "left out, which is done up to 64 MiB of keys and values.\n\n"
-            f"{markdown.table(*memory_rows(result.memory))}"
+        sizes = (
+            f"Float32, {RECEIVERS} receivers, {HEADS} heads of {WIDTH}. Keys and values are copied "
+            "once where absent sources hold NaN, and where absent sources are left out, which is "
+            "done up to 64 MiB of keys and values."
         )
+        table = markdown.table(*memory_cells(result.memory))
+        parts.append(markdown.section("Peak memory", sizes, table))
     by_dtype = result.figures.groupby("dtype", sort=False)
-    parts.append(
-        "## Functions, modules and twins side by side\n\n"
+    kinds = (
         "*Functions* are what every gate is written in, *modules* are built of them, and *twins* "
         "are what hosts run: of every generation a small model with drawn weights is patched, and "
         "each kind of block is run in every way in which the forward pass runs it, by itself. All "
         "three are compared with float64 formulas of their own at presences from 0.1 to 0.9; twins "
-        "are measured in float64 and float32.\n\n"
-        f"{markdown.table(*kind_rows(result.figures))}"
+        "are measured in float64 and float32."
     )
-    parts += [f"## {name}\n\n{markdown.table(*law_rows(rows))}" for name, rows in by_dtype]
+    side_by_side = markdown.table(*kind_cells(result.figures))
+    parts.append(markdown.section("Functions, modules and twins side by side", kinds, side_by_side))
+    parts += [
+        markdown.section(str(name), markdown.table(*law_cells(rows))) for name, rows in by_dtype
+    ]
     for (dtype, kernel), rows in result.figures.groupby(["dtype", "kernel"], sort=False):
-        cells = figure_rows(rows.itertuples(index=False))
-        parts.append(f"### {dtype}, {kernel}\n\n{markdown.table(*cells)}")
-    return "\n\n".join(parts) + "\n"
+        parts += [f"### {dtype}, {kernel}", markdown.table(*figure_cells(rows))]
+    return markdown.page(parts)
 
 
 def _worst(figures: pd.DataFrame) -> str:
@@ -252,7 +240,3 @@ def _worst(figures: pd.DataFrame) -> str:
     if row["linf"] != 0:
         text += f" ({row['ulps']:.2g})"
     return text if row["status"] == "PASS" else f"FAIL {text}"
-
-
-def _short(value: float) -> str:
-    return "0" if value == 0 else f"{value:.2e}"
