@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from tabpfn.architectures.interface import ArchitectureConfig
     from tabpfn.architectures.shared.bar_distribution import FullSupportBarDistribution
     from tabpfn.constants import ModelVersion
+    from torch import Tensor
 
     from retrofit.config import RetrofitConfig, Variant
     from retrofit.hosts.anatomy import Specimen
     from retrofit.hosts.cost import Cost
-    from retrofit.hosts.stages import Stage
+    from retrofit.hosts.stages import Look, Stage
 
 
 class Member(NamedTuple):
@@ -107,6 +108,10 @@ class Generation(ABC):
         """Places of the forward pass at which tokens can be looked at, in its order."""
 
     @abstractmethod
+    def looks(self, config: Any) -> dict[str, Look]:
+        """How the audit looks at each site of the map, by its name."""
+
+    @abstractmethod
     def cost(self, config: Any, device_type: str) -> Cost:
         """Multiplications of one forward pass, by the size of a table."""
 
@@ -122,6 +127,10 @@ class Generation(ABC):
     @abstractmethod
     def released_config(self) -> Any:
         """What the installed tabpfn would build by default for a regressor."""
+
+    def run(self, model: Any, x_RBC: Tensor, y_NB: Tensor, **options: Any) -> Any:
+        """Call a model of this generation as a regressor: logits (M, B, n_out)."""
+        return model(x_RBC, y_NB, **options)
 
     def refusal(self, config: Mapping[str, Any]) -> str:
         """Why a checkpoint with this configuration is no regressor; empty if it is one."""

@@ -5,7 +5,7 @@ Shapes: R rows, C columns; a layout orders the axes of a state between batch and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 CELLS = "cells"
 """Name of the stage at which carriers begin: every generation has one."""
+LOGITS = "logits"
+"""Name of the stage of a model's output."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,3 +49,34 @@ class Stage:
     side: Literal["input", "output"]
     present: Callable[[Places], Tensor]
     """True for each token of a state, without batch and width, that belongs to the table."""
+    label: str
+    """The stage as a reader would call it."""
+    scaffold: bool = False
+    """Whether its tokens only serve others, so that a state of theirs is no leak by itself."""
+
+    def before(self) -> Stage:
+        """The same tokens on their way into the module."""
+        return replace(self, name=f"{self.name}, input", side="input")
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one site is seen to act, the rest of the model being as it should be.
+
+    ``own``: carriers are zero, and the others' as without NULL tokens, before every stage.
+    ``raw``: NULL cells stand in the table. ``zero``: the site's module is given zeros. ``count``:
+    the site's module is called with the number of sources. ``rank``: NULL columns stand between
+    the others, or after them.
+    """
+
+    way: Literal["own", "raw", "zero", "count", "rank"]
+    stages: tuple[str | Stage, ...] = ()
+    """Stages that show the site's work; a name, or a stage that is looked at for this alone."""
+    places: tuple[str, ...] = ()
+    """Insertions that show it."""
+    silenced: tuple[str, ...] = ()
+    """Linear layers that give zero meanwhile."""
+    revives: bool = True
+    """Whether what NULL tokens get there is the site's doing."""
+    dilutes: bool = True
+    """Whether what other tokens lose there is the site's doing."""

@@ -13,14 +13,15 @@ from experiments.studies.audit.changes import CONTINUITY, changes, leave_out, ne
 from experiments.studies.audit.follow import declaration, entries, follow
 from experiments.studies.audit.insertions import filled, insertions, synthetic_table
 from experiments.studies.audit.sites import site_rows
-from experiments.studies.audit.stages import LOGITS, largest, run
+from experiments.studies.audit.stages import largest, run
 from retrofit.config import VARIANTS
 from retrofit.hosts.clone import alias
+from retrofit.hosts.stages import LOGITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from experiments.studies.audit.insertions import Insertion, ModelTable
+    from experiments.studies.audit.insertions import ModelTable, Placement
     from retrofit import Host
 
 TOLERANCE = 1e-9
@@ -119,10 +120,10 @@ def _exactness(host: Host, closed: Any, table: ModelTable) -> list[ExactnessRow]
     for dtype in (torch.float64, torch.float32):
         model = alias(closed).to(dtype)
         criterion = alias(host.criterion).to(dtype)
-        before = run(model, table)[LOGITS.name][:, 0]
+        before = run(model, table)[LOGITS][:, 0]
         for where in insertions(table):
             states = run(model, filled(table, where, "garbage"), declaration(where))
-            after = states[LOGITS.name][where.test, 0]
+            after = states[LOGITS][where.test, 0]
             moved = criterion.mean(after) - criterion.mean(before)
             logits = largest(after - before) / largest(before)
             # The host works on targets of standard deviation 1.
@@ -130,7 +131,7 @@ def _exactness(host: Host, closed: Any, table: ModelTable) -> list[ExactnessRow]
     return rows
 
 
-def _place(table: ModelTable, name: str) -> Insertion:
+def _place(table: ModelTable, name: str) -> Placement:
     return next(where for where in insertions(table) if where.name == name)
 
 

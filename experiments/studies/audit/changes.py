@@ -14,18 +14,19 @@ from typing_extensions import override
 
 from experiments.studies.audit.follow import declaration
 from experiments.studies.audit.insertions import filled
-from experiments.studies.audit.stages import CELLS, LOGITS, largest, null_mask, run
+from experiments.studies.audit.stages import largest, null_mask, run
 from retrofit.hosts.clone import alias
 from retrofit.hosts.gates import Gates
 from retrofit.hosts.registry import generation_of_model
 from retrofit.hosts.sites import POSITIONS_BY_RANK, SOURCES_COUNTED
+from retrofit.hosts.stages import CELLS, LOGITS
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from experiments.studies.audit.insertions import Insertion, ModelTable
-    from experiments.studies.audit.stages import Stage
+    from experiments.studies.audit.insertions import ModelTable, Placement
     from retrofit.hosts.rotary import Rotary
+    from retrofit.hosts.stages import Stage
 
 
 @dataclass(frozen=True)
@@ -134,12 +135,12 @@ class ChangeRow:
     """Largest entry of a NULL token's state at any stage."""
 
 
-def leave_out(model: Any, change: Change, table: ModelTable, where: Insertion) -> ChangeRow:
+def leave_out(model: Any, change: Change, table: ModelTable, where: Placement) -> ChangeRow:
     """Take one change back, insert, and measure."""
     incomplete = without(model, change)
-    before = run(incomplete, table)[LOGITS.name]
+    before = run(incomplete, table)[LOGITS]
     states = run(incomplete, filled(table, where, "garbage"), declaration(where))
-    logits = states.pop(LOGITS.name)
+    logits = states.pop(LOGITS)
     awake = max(largest(state) for state in _null_states(incomplete, where, states))
     shift = largest(logits[where.test] - before)
     return ChangeRow(change.name, where.name, shift, shift / largest(before), awake)
@@ -157,31 +158,28 @@ class ContinuityRow:
 
 
 def nearly_null(
-    model: Any, change: Change, table: ModelTable, where: Insertion, carrier: float
+    model: Any, change: Change, table: ModelTable, where: Placement, carrier: float
 ) -> ContinuityRow:
     """Shift of the logits when the NULL cells are not zero but small, without one change."""
     incomplete = without(model, change)
-    before = run(incomplete, table)[LOGITS.name]
+    before = run(incomplete, table)[LOGITS]
     generator = torch.Generator().manual_seed(0)
 
     def disturb(stage: Stage, state: Tensor) -> Tensor:
         if stage.name != CELLS:
             return state
-        null = null_mask(stage.layout, where, model.config)[None]
+        null = null_mask(stage, where)[None]
         norm = state[~null].norm(dim=-1).median()
         drawn = torch.randn(state.shape, generator=generator, dtype=state.dtype)
         small = drawn / drawn.norm(dim=-1, keepdim=True) * norm * carrier
         return torch.where(null[..., None], small, state)
 
     states = run(incomplete, filled(table, where, "garbage"), declaration(where), disturb)
-    shift = largest(states[LOGITS.name][where.test] - before)
+    shift = largest(states[LOGITS][where.test] - before)
     return ContinuityRow(change.name, carrier, shift / largest(before))
 
 
-def _null_states(model: Any, where: Insertion, states: dict[str, Tensor]) -> list[Tensor]:
+def _null_states(model: Any, where: Placement, states: dict[str, Tensor]) -> list[Tensor]:
     from experiments.studies.audit.stages import split, stages
 
-    return [
-        split(states[stage.name], null_mask(stage.layout, where, model.config))[1]
-        for stage in stages(model.config)
-    ]
+    return [split(states[stage.name], null_mask(stage, where))[1] for stage in stages(model)[:-1]]

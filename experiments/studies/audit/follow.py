@@ -9,22 +9,23 @@ others as without it, before every stage, so that each stage shows what it alone
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
 from experiments.studies.audit.insertions import filled
-from experiments.studies.audit.stages import CELLS, LOGITS, largest, null_mask, run, split, stages
+from experiments.studies.audit.stages import largest, null_mask, run, split, stages
+from retrofit.hosts.stages import CELLS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from tabpfn.architectures.tabpfn_v3 import TabPFNV3
     from torch import Tensor
 
-    from experiments.studies.audit.insertions import Fill, Insertion, ModelTable
-    from experiments.studies.audit.stages import Stage, States
+    from experiments.studies.audit.insertions import Fill, ModelTable, Placement
+    from experiments.studies.audit.stages import States
     from retrofit import Presence
+    from retrofit.hosts.stages import Stage
 
 Entry = Literal["raw zero", "raw missing", "raw garbage", "carrier", "own"]
 
@@ -39,6 +40,10 @@ class StageRow:
     order: int
     """Place of the stage on the way through the host."""
     stage: str
+    label: str
+    """The stage as a reader would call it."""
+    scaffold: bool
+    """Whether a state of a NULL token is no leak there."""
     shift: float
     """Largest change (L-inf) of a state that was there before."""
     relative_shift: float
@@ -56,20 +61,34 @@ def entries(variant: str) -> tuple[Entry, ...]:
 
 
 def follow(
-    variant: str, model: TabPFNV3, table: ModelTable, where: Insertion, entry: Entry
+    variant: str,
+    model: Any,
+    table: ModelTable,
+    where: Placement,
+    entry: Entry,
+    more: Sequence[Stage] = (),
 ) -> list[StageRow]:
-    """One row per stage, the logits last."""
-    before = run(model, table)
-    after = run_with(variant, model, table, where, entry, before)
+    """One row per stage, the logits last, and one for each of ``more`` stages after them."""
+    before = run(model, table, more=more)
+    after = run_with(variant, model, table, where, entry, before, more)
     rows = []
-    for order, stage in enumerate([*stages(model.config), LOGITS]):
-        null = null_mask(stage.layout, where, model.config)
+    for order, stage in enumerate([*stages(model), *more]):
+        null = null_mask(stage, where)
         kept, inserted = split(after[stage.name], null)
         reference, _ = split(before[stage.name], torch.zeros(kept.shape[:1], dtype=torch.bool))
         shift = largest(kept - reference)
         size = largest(reference)
         row = StageRow(
-            variant, entry, where.name, order, stage.name, shift, shift / size, _size(inserted)
+            variant=variant,
+            entry=entry,
+            insertion=where.name,
+            order=order,
+            stage=stage.name,
+            label=stage.label,
+            scaffold=stage.scaffold,
+            shift=shift,
+            relative_shift=shift / size,
+            null=_size(inserted),
         )
         rows.append(row)
     return rows
@@ -77,11 +96,12 @@ def follow(
 
 def run_with(
     variant: str,
-    model: TabPFNV3,
+    model: Any,
     table: ModelTable,
-    where: Insertion,
+    where: Placement,
     entry: Entry,
     before: States,
+    more: Sequence[Stage] = (),
 ) -> States:
     """States of the table with NULL rows and columns that came in by ``entry``."""
     fill: Fill = "garbage" if variant == "closed" else "zero"
@@ -89,14 +109,14 @@ def run_with(
         fill = "missing"
     rewrite = None
     if entry == "carrier":
-        rewrite = restored(model, where, before, only=CELLS)
+        rewrite = restored(where, before, only=CELLS)
     elif entry == "own":
-        rewrite = restored(model, where, before)
+        rewrite = restored(where, before)
     presence = declaration(where) if variant == "closed" else None
-    return run(model, filled(table, where, fill), presence, rewrite)
+    return run(model, filled(table, where, fill), presence, rewrite, more)
 
 
-def declaration(where: Insertion) -> Presence:
+def declaration(where: Placement) -> Presence:
     """What a closed host is told of an insertion."""
     from retrofit import Presence
 
@@ -104,14 +124,14 @@ def declaration(where: Insertion) -> Presence:
 
 
 def restored(
-    model: TabPFNV3, where: Insertion, before: States, only: str | None = None
+    where: Placement, before: States, only: str | None = None
 ) -> Callable[[Stage, Tensor], Tensor]:
     """Replaces states by those of the plain table, with zeros for the inserted tokens."""
 
     def rewrite(stage: Stage, state: Tensor) -> Tensor:
         if only not in (None, stage.name):
             return state
-        null = null_mask(stage.layout, where, model.config)
+        null = null_mask(stage, where)
         tokens = torch.zeros_like(state).reshape(*null.shape, -1)
         tokens[~null] = before[stage.name].reshape(-1, tokens.shape[-1])
         return tokens.reshape(state.shape)

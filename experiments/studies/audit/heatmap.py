@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments.report.plot_style import INK, label, literal, new_figure, render
-from experiments.studies.audit.names import short_stage
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +32,7 @@ def _draw(stages: pd.DataFrame, title: str) -> Figure:
     shown = stages[stages["entry"] != "raw missing"]
     shown = shown.assign(row=shown["entry"].str.split().str[0] + ": " + shown["insertion"])
     rows = list(_by_way(shown["row"].unique()))
-    names = shown.sort_values("order")["stage"].unique()
+    names = shown.sort_values("order")["label"].unique()
     variants = list(shown["variant"].unique())
     width = 1.8 + 0.15 * len(names) * len(variants)
     figure, axes = new_figure(width, 1.6 + 0.15 * len(rows), columns=len(variants))
@@ -45,9 +44,7 @@ def _draw(stages: pd.DataFrame, title: str) -> Figure:
         image = panel.imshow(logs, vmin=_FLOOR, vmax=_CEILING, cmap="cividis", aspect="auto")
         panel.set_title(variant, fontsize=9)
         panel.grid(visible=False)
-        panel.set_xticks(
-            range(len(names)), [label(short_stage(name)) for name in names], rotation=90
-        )
+        panel.set_xticks(range(len(names)), [label(name) for name in names], rotation=90)
         panel.set_yticks(range(len(rows)), rows if panel is axes[0] else [""] * len(rows))
         panel.tick_params(labelsize=6, length=2)
         literal([*panel.get_xticklabels(), *panel.get_yticklabels()])

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import torch
 
+from retrofit.hosts.stages import Places
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -40,19 +42,11 @@ class ModelTable:
         return self.x_RC.shape[1]
 
 
-@dataclass(frozen=True, eq=False)
-class Insertion:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Placement(Places):
     """Where NULL rows and columns go: True for the table's own, False for the inserted ones."""
 
     name: str
-    train: Tensor
-    test: Tensor
-    columns: Tensor
-
-    @property
-    def rows(self) -> Tensor:
-        """Train and test rows together."""
-        return torch.cat((self.train, self.test))
 
 
 def synthetic_table(train: int = 24, test: int = 8, columns: int = 6, seed: int = 0) -> ModelTable:
@@ -65,7 +59,7 @@ def synthetic_table(train: int = 24, test: int = 8, columns: int = 6, seed: int 
     return ModelTable(torch.from_numpy(x), torch.from_numpy(y))
 
 
-def insertions(table: ModelTable, seed: int = 0) -> list[Insertion]:
+def insertions(table: ModelTable, seed: int = 0) -> list[Placement]:
     """Every kind of insertion: each axis at the end, in the middle and in number; all at once."""
     rng = np.random.default_rng(seed)
     sizes = {"train": table.train, "test": table.test, "columns": table.columns}
@@ -79,15 +73,16 @@ def insertions(table: ModelTable, seed: int = 0) -> list[Insertion]:
             "many": rng.permutation([True] * size + [False] * 3 * size).tolist(),
         }
         for place, mask in places.items():
-            kinds.append(Insertion(f"{axis}, {place}", **{**whole, axis: torch.tensor(mask)}))
+            own = {**whole, axis: torch.tensor(mask)}
+            kinds.append(Placement(name=f"{axis}, {place}", **own))
     mixed = {
         axis: torch.from_numpy(rng.permutation([True] * size + [False] * size))
         for axis, size in sizes.items()
     }
-    return [*kinds, Insertion("all, mixed", **mixed)]
+    return [*kinds, Placement(name="all, mixed", **mixed)]
 
 
-def filled(table: ModelTable, where: Insertion, fill: Fill, seed: int = 0) -> ModelTable:
+def filled(table: ModelTable, where: Placement, fill: Fill, seed: int = 0) -> ModelTable:
     """The table with the insertion's rows and columns in it, holding zeros, NaN or garbage."""
     rows, columns = len(where.rows), len(where.columns)
     x_RC = torch.zeros(rows, columns, dtype=torch.float64)

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 def leaks(stages: pd.DataFrame, tolerance: float) -> pd.Series[bool]:
     """True where an old state moved, or a NULL token has a state.
 
-    A NULL column's inducing states are a scaffold that no present token reads, not NULL tokens.
+    A scaffold that no present token reads, such as a NULL column's inducing states, may have one.
     """
-    scaffold = stages["stage"].str.endswith("cross_attn_block1")
-    return (stages["relative_shift"] > tolerance) | (~scaffold & (stages["null"] > tolerance))
+    awake = ~stages["scaffold"] & (stages["null"] > tolerance)
+    return (stages["relative_shift"] > tolerance) | awake
 
 
 def closed_leak(stages: pd.DataFrame, tolerance: float) -> str:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from experiments.report import markdown
 from experiments.report.remarks import MINI_NOTICE
 from experiments.studies.audit.leaks import leaks
-from experiments.studies.audit.names import short_stage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,7 +116,7 @@ def _leak(rows: pd.DataFrame, tolerance: float) -> str:
     if leaking.empty:
         return "nowhere"
     first = leaking.iloc[0]
-    stages = short_stage(str(first["stage"]))
+    stages = str(first["label"])
     # Fed clean carriers at every stage, more than one of them may leak on its own.
     if first["entry"] == "own" and len(leaking) > 1:
         stages += f" and {len(leaking) - 1} more"

@@ -48,14 +48,17 @@ from retrofit.hosts.v3.blocks import (
 from retrofit.hosts.v3.closed import OClosedTabPFNV3
 from retrofit.hosts.v3.closed_blocks import OColumnAggregator, OInducedBlock, OSoftmaxScaling
 from retrofit.hosts.v3.fingerprints import ENGINE, KNOWN
+from retrofit.hosts.v3.looks import looks
 from retrofit.hosts.v3.model import OTabPFNV3
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from retrofit.hosts.anatomy import Specimen
+    from retrofit.hosts.stages import Look
 
 _NORM = _DtypeMatchingRMSNorm
+_EMBEDDER = "feature_distribution_embedder.layers"
 
 
 @dataclass
@@ -126,7 +129,7 @@ class V3(Generation):
     def blocks(self, config: TabPFNV3Config) -> Iterator[tuple[str, type[Any]]]:
         for layer in range(config.dist_embed_num_blocks):
             for half in (1, 2):
-                name = f"feature_distribution_embedder.layers.{layer}.cross_attn_block{half}"
+                name = f"{_EMBEDDER}.{layer}.cross_attn_block{half}"
                 yield name, CrossAttentionBlock
         for layer in range(config.feat_agg_num_blocks):
             yield f"column_aggregator.blocks.{layer}", TransformerBlock
@@ -141,7 +144,7 @@ class V3(Generation):
     @override
     def closed_modules(self, config: TabPFNV3Config) -> Iterator[tuple[str, type[Any]]]:
         for layer in range(config.dist_embed_num_blocks):
-            name = f"feature_distribution_embedder.layers.{layer}"
+            name = f"{_EMBEDDER}.{layer}"
             yield name, InducedSelfAttentionBlock
             yield f"{name}.cross_attn_block1.attn.softmax_scaling_layer", SoftmaxScalingMLP
         yield "column_aggregator", ColumnAggregator
@@ -186,26 +189,36 @@ class V3(Generation):
         def rows(places: Places) -> torch.Tensor:
             return places.rows
 
-        found = [Stage(CELLS, "feature_distribution_embedder", "input", cells)]
+        found = [Stage(CELLS, "feature_distribution_embedder", "input", cells, CELLS)]
         for layer in range(config.dist_embed_num_blocks):
-            block = f"feature_distribution_embedder.layers.{layer}.cross_attn_block"
-            found.append(Stage(f"{block}1", f"{block}1", "output", inducing_states))
-            found.append(Stage(f"{block}2", f"{block}2", "output", rows_of_columns))
+            block, label = f"{_EMBEDDER}.{layer}.cross_attn_block", f"embedder {layer}"
+            found += [
+                Stage(f"{block}1", f"{block}1", "output", inducing_states, f"{label} induce", True),
+                Stage(f"{block}2", f"{block}2", "output", rows_of_columns, f"{label} read"),
+            ]
         last = config.feat_agg_num_blocks - 1
         for layer in range(last):
             name = f"column_aggregator.blocks.{layer}"
             if layer == 0:
-                found.append(Stage("column_aggregator.cls_tokens", name, "input", tokens_of_rows))
-            found.append(Stage(name, name, "output", tokens_of_rows))
+                cls_tokens = "column_aggregator.cls_tokens"
+                found.append(Stage(cls_tokens, name, "input", tokens_of_rows, "CLS tokens"))
+            found.append(Stage(name, name, "output", tokens_of_rows, f"aggregator {layer}"))
         # The last block is run by a method of its own, which hooks do not see.
         out_ln = "column_aggregator.out_ln"
-        found.append(Stage(f"column_aggregator.blocks.{last}", out_ln, "input", cls_of_rows))
-        found.append(Stage(out_ln, out_ln, "output", cls_of_rows))
-        found.append(Stage("icl_y_encoder", "icl_blocks.0", "input", rows))
+        name, label = f"column_aggregator.blocks.{last}", f"aggregator {last}"
+        found += [
+            Stage(name, out_ln, "input", cls_of_rows, label),
+            Stage(out_ln, out_ln, "output", cls_of_rows, "aggregator norm"),
+            Stage("icl_y_encoder", "icl_blocks.0", "input", rows, "row targets"),
+        ]
         for layer in range(config.nlayers):
             name = f"icl_blocks.{layer}"
-            found.append(Stage(name, name, "output", rows))
-        return [*found, Stage("output_norm", "output_norm", "output", rows)]
+            found.append(Stage(name, name, "output", rows, f"ICL {layer}"))
+        return [*found, Stage("output_norm", "output_norm", "output", rows, "output norm")]
+
+    @override
+    def looks(self, config: TabPFNV3Config) -> dict[str, Look]:
+        return looks(self, config)
 
     @override
     def cost(self, config: TabPFNV3Config, device_type: str) -> Cost:
