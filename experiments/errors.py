@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from experiments.io.text import message
+from experiments.io.text import lines, message
+
+MAX_MESSAGE = 1900
+"""Characters of a message, whatever a file or a parser has put into it."""
 
 
 class ExperimentError(Exception):
     """Base of every error that an experiment raises on purpose."""
+
+    def __str__(self) -> str:
+        return lines(super().__str__(), MAX_MESSAGE)
 
 
 class ConfigError(ExperimentError, ValueError):

@@ -168,6 +168,7 @@ def _run(
 ) -> None:
     from experiments.cli.output import progress_bar, say, say_notes, show_summary
     from experiments.errors import EngineError, InterruptedWriteError
+    from experiments.io.text import visible
     from experiments.report.summary import summarise_folder
     from experiments.sweep.engines.engine import crowding
     from experiments.sweep.run import run_sweep
@@ -191,6 +192,8 @@ def _run(
     say_notes(summary.notes, folder / "cases.csv")
     if outcome.failed:
         say(f"{outcome.failed} row(s) failed; run the same command again to try them again")
+    for name in outcome.damaged:
+        say(f"record {visible(name)} was damaged; its case was computed again")
     for name, reason in outcome.missing:
         say(f"data set {name} is missing: {reason}")
     if outcome.failed or outcome.missing:

@@ -97,9 +97,9 @@ def pretrain(
 def _export(
     saved: Checkpoint, target: Path, card: Path | None, *, half: bool, unfinished: bool
 ) -> None:
-    from experiments.io.atomic import write_atomic
     from experiments.pretrain.export import export_host
     from experiments.pretrain.model_card import model_card
+    from retrofit.files.atomic import write_atomic
 
     export_host(saved, target, half=half, unfinished=unfinished)
     beside = target.with_suffix(".md") if card is None else card

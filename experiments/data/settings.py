@@ -12,6 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from experiments.data.openml.network import Network
 from experiments.io.text import readable_name
+from retrofit.files.paths import expand_home
+
+
+def _usable(path: Path) -> Path:
+    if "\0" in str(path):
+        raise ValueError("holds a NUL character")
+    return expand_home(path)
 
 
 class FileSet(BaseModel):
@@ -53,7 +60,7 @@ class FileSet(BaseModel):
     @field_validator("path")
     @classmethod
     def _expand_home(cls, path: Path) -> Path:
-        return path.expanduser()
+        return _usable(path)
 
 
 class OpenMLSettings(BaseModel):
@@ -79,14 +86,16 @@ class OpenMLSettings(BaseModel):
         if server is None:
             return None
         address = urlparse(server)
-        if address.scheme not in ("http", "https") or not address.netloc or "/api" not in server:
+        # Asked for, because a port that is none is an error of the asking alone.
+        named = address.port != 0 and address.netloc
+        if address.scheme not in ("http", "https") or not named or "/api" not in server:
             raise ValueError("must look like https://www.openml.org/api/v1/xml")
         return server
 
     @field_validator("cache")
     @classmethod
     def _expand_home(cls, cache: Path | None) -> Path | None:
-        return None if cache is None else cache.expanduser()
+        return None if cache is None else _usable(cache)
 
 
 @dataclass(frozen=True, eq=False)

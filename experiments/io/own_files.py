@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from experiments.errors import ResultsError
+from experiments.io.json_file import UnreadableJsonError, read_object
+from retrofit.files.atomic import remove_leftovers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,6 +49,12 @@ def clear_folder(folder: Path) -> None:
             figures.rmdir()
 
 
+def sweep_leftovers(folder: Path) -> None:
+    """Remove what killed runs left half-written, in a folder that this process holds."""
+    for name in ("", *RECORD_FOLDERS, _FIGURE_FOLDER):
+        remove_leftovers(folder / name)
+
+
 def refuse_foreign_files(folder: Path) -> None:
     """Make sure that no table of somebody else's would be written over.
 
@@ -83,7 +90,6 @@ def _is_run_record(path: Path) -> bool:
 def _fields(path: Path) -> dict[str, Any]:
     """The JSON object in a file; empty for anything else."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_object(path)
+    except (OSError, UnreadableJsonError):
         return {}
-    return content if isinstance(content, dict) else {}

@@ -23,10 +23,19 @@ def message(text: str, length: int = 900) -> str:
 
     What a file holds, such as a name of a million characters, may be part of it.
     """
-    if len(text) > length:
-        half = length // 2
-        text = f"{text[:half]}…{text[1 + half - length :]}"
-    return _fit(text)
+    return _fit(_clipped(text, length))
+
+
+def lines(text: str, length: int) -> str:
+    """As ``message``, of several lines."""
+    return "\n".join(map(_fit, _clipped(text, length).split("\n")))
+
+
+def _clipped(text: str, length: int) -> str:
+    if len(text) <= length:
+        return text
+    half = length // 2
+    return f"{text[:half]}…{text[1 + half - length :]}"
 
 
 def _fit(line: str) -> str:
@@ -39,8 +48,8 @@ def _unfit(mark: str) -> bool:
 
 
 def encodable(text: str) -> str:
-    """The text with lone surrogates, which UTF-8 cannot hold, as ``\\udcxx`` escapes."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    """The text with what a table cannot hold as escapes: NUL, lone surrogates as ``\\udcxx``."""
+    return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def readable_name(name: str) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from experiments.errors import ResultsError
-from experiments.io.atomic import write_atomic, write_atomic_bytes
+from retrofit.files.atomic import probe_folder, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,11 +18,9 @@ def prepare_out(folder: Path) -> None:
     Raises:
         ResultsError: it is a file, or it cannot be made or written.
     """
-    probe = folder / f".oretro.probe.{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe.write_bytes(b"\0" * 4096)
-        probe.unlink()
+        probe_folder(folder)
     except OSError as error:
         reason = error.strerror or error
         raise ResultsError(
@@ -40,10 +37,7 @@ def write_files(folder: Path, contents: Mapping[str, str | bytes]) -> list[Path]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in contents.items():
-            if isinstance(content, bytes):
-                write_atomic_bytes(folder / name, content)
-            else:
-                write_atomic(folder / name, content)
+            write_atomic(folder / name, content)
     except OSError as error:
         raise ResultsError(f"{folder}: cannot be written: {error}") from None
     return [folder / name for name in contents]

@@ -10,7 +10,7 @@ import torch
 
 from experiments.errors import TrainingError
 from experiments.pretrain.config import PretrainConfig
-from experiments.pretrain.files import fill_atomic
+from retrofit.files.atomic import fill_atomic
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from experiments.errors import ConfigError, TrainingError
-from experiments.pretrain.files import fill_atomic
 from experiments.pretrain.model import architecture_config, build_loss, build_model
+from retrofit.files.atomic import fill_atomic
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,4 +127,5 @@ def export_host(
         # safetensors keeps its files from everybody else; a host is meant to be shared.
         draft.chmod(0o644)
 
+    path.parent.mkdir(parents=True, exist_ok=True)
     fill_atomic(path, fill)

@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass, fields
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from experiments.io.atomic import write_atomic
+from retrofit.files.atomic import write_atomic
 
 if TYPE_CHECKING:
     from pathlib import Path

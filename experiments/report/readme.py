@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.errors import ConfigError
-from experiments.io.atomic import write_atomic
 from experiments.report import markdown
 from experiments.report.contents import parts
 from experiments.report.summary import Summary, summarise_folder
+from retrofit.files.atomic import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from experiments.errors import ResultsError
-from experiments.io.atomic import write_atomic, write_atomic_bytes
 from experiments.report import latex, markdown
 from experiments.report.page import html_page
 from experiments.report.summary import summarise_folder
 from experiments.sweep.run_record import read
+from retrofit.files.atomic import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +84,7 @@ def _write(target: Path, summary: Summary, drawn: Sequence[Picture]) -> list[Pat
     for picture in drawn:
         stem = target / FIGURE_FOLDER / picture.name
         write_atomic(stem.with_suffix(".svg"), picture.svg)
-        write_atomic_bytes(stem.with_suffix(".png"), picture.png)
+        write_atomic(stem.with_suffix(".png"), picture.png)
         files += [stem.with_suffix(".svg"), stem.with_suffix(".png")]
     return files
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from experiments.errors import ResultsError
-from experiments.io.atomic import write_atomic
 from experiments.io.csv_text import csv_text
 from experiments.report.columns import Column, percent
 from experiments.sweep import metrics, schema
 from experiments.sweep.metrics import Beside
 from experiments.sweep.variant_name import STOCK
+from retrofit.files.atomic import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

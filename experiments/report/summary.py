@@ -100,8 +100,9 @@ def summarise_folder(folder: Path, *, margin_pct: float) -> Summary:
     Raises:
         ResultsError: ``cases.csv`` is missing or cannot be trusted.
     """
-    cases = read_cases(folder / "cases.csv")
     run = run_record.read(folder)
+    cases = read_cases(folder / "cases.csv")
+    run_record.check_tables(folder, run)
     noise = _noise_floors(folder, cases)
     largest = max((floor.largest_pct for floor in noise), default=0.0)
     pairs = stats.paired(cases[~cases["variant"].isin(BASELINES)])

@@ -9,12 +9,12 @@ import math
 from dataclasses import asdict, astuple, fields
 from typing import TYPE_CHECKING, Any
 
-from experiments.io.atomic import write_atomic
 from experiments.io.csv_text import csv_text
 from experiments.report import markdown
 from experiments.report.presence_sweep import PresencePoint, presence_points
 from experiments.report.stats import PAIR_COLUMNS
 from experiments.report.summary import NullRadius, Summary, summarise_folder
+from retrofit.files.atomic import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

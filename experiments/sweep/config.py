@@ -22,6 +22,7 @@ from pydantic import (
 
 from experiments.data.settings import FileSet, OpenMLSettings
 from experiments.errors import ConfigError
+from experiments.io.text import shortened, visible
 from experiments.io.yaml_file import read_yaml
 from experiments.sweep import variant_name
 from experiments.sweep.schema import VARIANT_ORDER
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DEFAULT_CONFIG = "packaged18"
+MOST = 1e30
+"""Beyond it float32 cannot carry a setting's square root and sum."""
+_FAULTS_SAID = 8
 
 
 def _known_variant(name: str) -> str:
@@ -48,7 +52,7 @@ Variant = Annotated[str, AfterValidator(_known_variant)]
 class SweepConfig(BaseModel):
     """Everything that decides which numbers a sweep yields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     suite: str = Field(min_length=1)
     """Name of the comparison; the first column of every table."""
@@ -70,26 +74,26 @@ class SweepConfig(BaseModel):
     """Share of test rows in a split of ours."""
     max_train_rows: int | None = Field(default=None, ge=2)
     """Train on that many rows at most, drawn with the case's seed, the same for all variants."""
-    n_estimators: int = Field(default=8, ge=1)
+    n_estimators: int = Field(default=8, ge=1, le=10_000)
     device: str = "cpu"
     """``cpu``, ``cuda``, ``cuda:N``, ``mps``, or ``auto``; settled before the first case."""
     threads: int | None = Field(default=None, ge=1)
     """Threads of torch; None leaves torch's own choice."""
     target_presence: float = Field(default=0.999, gt=0, lt=1)
     """Presence of the smallest legitimate carriers, from which tau is calibrated."""
-    tau: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    tau: float | None = Field(default=None, gt=0, le=MOST)
     """One tau for all sites in place of the calibration."""
-    eps_den: float = Field(default=1e-8, ge=0, allow_inf_nan=False)
+    eps_den: float = Field(default=1e-8, ge=0, le=MOST)
     """Mass of the value-less extra source of every attention; 0 switches it off."""
     eps_mode: Literal["absolute", "relative"] = "absolute"
     """Whether ``eps_den`` is on the raw scale or relative to the largest present term."""
-    timing_repeats: int = Field(default=1, ge=1)
+    timing_repeats: int = Field(default=1, ge=1, le=10_000)
     """Timed predictions per case and variant; their median is reported."""
     noise_floor: bool = True
     """Also score stock against itself: repeated, and through other kernels on one thread."""
     baselines: bool = False
     """Also score scikit-learn's Ridge, kNN, random forest and gradient boosting."""
-    equivalence_margin_pct: float = Field(default=0.5, gt=0)
+    equivalence_margin_pct: float = Field(default=0.5, gt=0, le=100)
     """Margin of the equivalence test, in percent of stock's RMSE."""
 
     @field_validator("datasets", "seeds", "variants")
@@ -202,13 +206,14 @@ def _explain(error: ValidationError, path: Path, options: Mapping[str, Any]) -> 
     lines = []
     # Of several faults of one field the first says it: the others follow from it.
     for fault in {fault["loc"][:1]: fault for fault in reversed(error.errors())}.values():
-        field = ".".join(str(part) for part in fault["loc"])
+        field = shortened(visible(".".join(str(part) for part in fault["loc"])), 120)
         origin = "option" if fault["loc"] and fault["loc"][0] in options else str(path)
         message = fault["msg"].removeprefix("Value error, ")
         if fault["type"] == "extra_forbidden":
             near = difflib.get_close_matches(field, SweepConfig.model_fields, n=1)
             message = f"unknown field; did you mean '{near[0]}'?" if near else "unknown field"
         elif fault["type"] not in ("missing", "value_error"):
-            message += f" (got {fault['input']!r})"
+            message += f" (got {shortened(repr(fault['input']), 80)})"
         lines.append(f"{origin}: {field}: {message}" if field else f"{origin}: {message}")
-    return "\n".join(lines)
+    more = [f"and {len(lines) - _FAULTS_SAID} more faults"] if len(lines) > _FAULTS_SAID else []
+    return "\n".join((*lines[:_FAULTS_SAID], *more))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from experiments.errors import InterruptedWriteError, ResultsError
-from experiments.io.own_files import clear_folder
+from experiments.io.own_files import clear_folder, sweep_leftovers
 from experiments.machine import provenance
 from experiments.machine.device import device_model, resolve_device
 from experiments.machine.threads import pinned_threads
@@ -61,6 +61,8 @@ class Outcome:
     skipped: int
     missing: tuple[tuple[str, str], ...] = ()
     """Data sets that could not be had, with the reason; the next run tries them again."""
+    damaged: tuple[str, ...] = ()
+    """Records whose content was not what had been written; their cases were computed again."""
 
 
 def row_names(config: SweepConfig) -> tuple[str, ...]:
@@ -100,6 +102,7 @@ def run_sweep(
     threads = config.threads or torch.get_num_threads()
     with folder_lock(folder), pinned_threads(threads):
         started = provenance.now()
+        sweep_leftovers(folder)
         missing: dict[str, str] = {}
         planned = plan_cases(config, missing)
         subjects = load(config)
@@ -108,10 +111,12 @@ def run_sweep(
         versions = tuple(provenance.versions(provenance.KEY_PACKAGES).items())
         keys = _Keys(config, subjects.host.sha256, versions)
         cases, noise = _open_stores(folder, planned, keys, missing)
+        damaged = (*cases.damaged, *noise.damaged)
         jobs = _remaining(config, planned, keys, cases, noise)
         total = sum(len(job.wanted) for job in jobs)
         record = run_record.begin(config, planned, subjects, command, started, engine)
         record["missing"] = missing
+        record["damaged"] = list(damaged)
         with _disk_errors(folder):
             run_record.write(folder, record)
         setup = Setup(_token(), config, threads, load, engine.case_timeout_s)
@@ -127,7 +132,7 @@ def run_sweep(
                 store.write_table()
             write_side_tables(folder, (item.row for item in finished))
             tables.write_tables(folder, margin_pct=config.equivalence_margin_pct)
-            run_record.write(folder, run_record.end(record, finished))
+            run_record.write(folder, run_record.end(record, finished, folder))
         statuses = [item.row.status for item in finished]
         return Outcome(
             folder,
@@ -136,6 +141,7 @@ def run_sweep(
             failed=statuses.count("failed"),
             skipped=statuses.count("skipped"),
             missing=tuple(missing.items()),
+            damaged=damaged,
         )
 
 

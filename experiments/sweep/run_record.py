@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from experiments.errors import ResultsError
-from experiments.io.atomic import write_atomic
+from experiments.io.json_file import UnreadableJsonError, json_text, read_object
 from experiments.machine import provenance
 from experiments.machine.device import device_model
+from experiments.sweep.run_shape import shape_fault
+from retrofit.files.atomic import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from experiments.sweep.variants import Subjects
 
 FILE = "run.json"
+SCHEMA = 1
+_TABLES = ("cases.csv", "noise.csv", "coverage.csv")
+"""What other tables, reports and figures are made from."""
 POLICY = {
     "size_limits": "tabpfn's limits on rows and columns are overridden for every variant alike",
     "missing_targets": "rows without a target are left out before the split",
@@ -41,7 +46,7 @@ def begin(
 ) -> dict[str, Any]:
     """Everything that is known before the first case runs."""
     return {
-        "schema": 1,
+        "schema": SCHEMA,
         "status": "running",
         "config": config.model_dump(mode="json"),
         "command": list(command),
@@ -63,8 +68,8 @@ def begin(
     }
 
 
-def end(record: dict[str, Any], finished: Iterable[Record]) -> dict[str, Any]:
-    """Add what is known when the last case is done."""
+def end(record: dict[str, Any], finished: Iterable[Record], folder: Path) -> dict[str, Any]:
+    """Add what is known when the last case is done and its tables are in ``folder``."""
     kernels: dict[str, Counter[str]] = {}
     statuses: Counter[str] = Counter()
     for item in finished:
@@ -74,6 +79,9 @@ def end(record: dict[str, Any], finished: Iterable[Record]) -> dict[str, Any]:
         **record,
         "status": "finished",
         "rows": dict(sorted(statuses.items())),
+        "tables_sha256": {
+            name: _sha256(folder / name) for name in _TABLES if (folder / name).is_file()
+        },
         "kernels": {name: dict(counts) for name, counts in kernels.items() if counts},
         "times": {**record["times"], "finished": provenance.now()},
     }
@@ -81,29 +89,59 @@ def end(record: dict[str, Any], finished: Iterable[Record]) -> dict[str, Any]:
 
 def write(folder: Path, record: dict[str, Any]) -> None:
     """Write ``run.json``."""
-    text = json.dumps(record, indent=1, ensure_ascii=True, allow_nan=False)
-    write_atomic(folder / FILE, text + "\n")
+    write_atomic(folder / FILE, json_text(record))
 
 
 def read(folder: Path) -> dict[str, Any]:
     """Read ``run.json``; empty where there is none.
 
     Raises:
-        ResultsError: it is damaged.
+        ResultsError: it is damaged, or of a later version.
     """
     path = folder / FILE
-    if not path.is_file():
-        return {}
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        content = read_object(path)
+    except FileNotFoundError:
+        return {}
+    except UnreadableJsonError as error:
+        raise _damaged(path, str(error)) from None
+    schema = content.get("schema", SCHEMA)
+    if isinstance(schema, int) and schema > SCHEMA:
         raise ResultsError(
-            f"{path}: damaged ({error}); run the same 'oretro eval' again to remake it, finished "
-            "results are reused"
-        ) from None
-    if not isinstance(content, dict):
-        raise ResultsError(f"{path}: not a run record; run 'oretro eval' again to remake it")
+            f"{path}: written by a later version of oretro (its schema is above {SCHEMA}); install "
+            "that version, or choose another --out"
+        )
+    if reason := shape_fault(content):
+        raise _damaged(path, reason)
     return content
+
+
+def check_tables(folder: Path, run: dict[str, Any]) -> None:
+    """Make sure that the tables are those that the run wrote, where it says which.
+
+    Raises:
+        ResultsError: a table was changed or is gone.
+    """
+    for name, sha256 in run.get("tables_sha256", {}).items():
+        if _sha256(folder / name) != sha256:
+            raise ResultsError(
+                f"{folder / name} is not the table that the run wrote; run the same 'oretro eval' "
+                "again to remake it, nothing is recomputed"
+            )
+
+
+def _sha256(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+def _damaged(path: Path, reason: str) -> ResultsError:
+    return ResultsError(
+        f"{path}: damaged ({reason}); run the same 'oretro eval' again to remake it, finished "
+        "results are reused"
+    )
 
 
 def _table(planned: PlannedCase) -> dict[str, Any]:

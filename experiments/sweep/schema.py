@@ -28,6 +28,8 @@ VARIANT_ORDER = ("stock", "oa", "full", "closed")
 KEYS = ("suite", "dataset", "seed", "variant")
 """What tells the rows of a table of cases apart."""
 TIMING_COLUMNS = ("fit_s", "predict_s", "peak_rss_mb")
+_OF_EVERY_SCORED_ROW = ("rmse", "mae")
+_NEVER_NEGATIVE = ("rmse", "mae", *TIMING_COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,11 @@ def to_json(row: CaseRow) -> dict[str, Any]:
 
 
 def from_json(record: dict[str, Any]) -> CaseRow:
-    """The inverse of ``to_json``; a number under no other field's name is a score."""
+    """The inverse of ``to_json``; a number under no other field's name is a score.
+
+    Raises:
+        ValueError: a field is missing or ``fault`` finds one.
+    """
     types = {item.name: item.type for item in fields(CaseRow)}
     known: dict[str, Any] = {}
     scores: dict[str, float] = {}
@@ -118,7 +124,43 @@ def from_json(record: dict[str, Any]) -> CaseRow:
         is_float = types.get(name, "float") == "float"
         home = known if name in types else scores
         home[name] = math.nan if value is None and is_float else value
-    return CaseRow(**known, scores=scores)
+    if missing := types.keys() - known.keys() - {"scores"}:
+        raise ValueError(f"no {', '.join(sorted(missing))}")
+    row = CaseRow(**{**known, "scores": scores})
+    if reason := fault(row):
+        raise ValueError(reason)
+    return row
+
+
+def fault(row: CaseRow) -> str:
+    """Why a row cannot be one of oretro's, in a few words; empty if it can.
+
+    The one rule that rows are written by and read by.
+    """
+    types = {item.name: str(item.type) for item in fields(CaseRow) if item.name != "scores"}
+    values = {name: getattr(row, name) for name in types} | dict(row.scores)
+    for name, value in values.items():
+        wanted = {"int": int, "float": float}.get(types.get(name, "float"), str)
+        if type(value) is not wanted:
+            return f"{name} is a {type(value).__name__}"
+        if isinstance(value, int) and not 0 <= value < 2**63:
+            return f"{name} is {'negative' if value < 0 else 'too large'}"
+        # NaN stands for no value.
+        if isinstance(value, float) and math.isinf(value):
+            return f"{name} is infinite"
+    if row.status not in STATUSES:
+        return f"status '{row.status[:80]}' is none of {', '.join(STATUSES)}"
+    known = {name: value for name, value in values.items() if value == value}
+    for name in _OF_EVERY_SCORED_ROW:
+        if row.status in SCORED and name not in known:
+            return f"status '{row.status}' but no {name.upper()}"
+    for name in _NEVER_NEGATIVE:
+        if known.get(name, 0) < 0:
+            return f"{name} is negative"
+    # The mean of absolute errors is at most the root of their squares' mean, up to rounding.
+    if known.get("mae", 0) > known.get("rmse", math.inf) * (1 + 1e-9):
+        return "MAE above RMSE"
+    return "R2 above 1" if known.get("r2", 0) > 1 else ""
 
 
 def _value(row: CaseRow, name: str) -> Any:

@@ -6,7 +6,6 @@ The file is JSON. A digest over its content tells a damaged or an edited one.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, field_validator
@@ -16,10 +15,12 @@ from retrofit.config import Variant
 from retrofit.errors import CalibrationError
 from retrofit.files import atomic
 from retrofit.files.digest import json_sha256
+from retrofit.files.paths import expand_home
 from retrofit.hosts.report import Spread, StreamReport, TableRecord
 
 if TYPE_CHECKING:
     import os
+    from pathlib import Path
 
     from retrofit.hosts.host import Host, HostDescription
 
@@ -123,7 +124,7 @@ class Calibration:
             CalibrationError: there is no such file, it is damaged or was edited, or it is of
                 another kind.
         """
-        source = Path(path).expanduser()
+        source = expand_home(path)
         content = _read(source)
         if content.pop("kind", None) != KIND:
             msg = f"{source} is JSON, but no calibration ('kind' is not {KIND!r}); {_REMAKE}"

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import torch
@@ -29,6 +28,7 @@ from retrofit.config import (
 from retrofit.errors import CheckpointError, VariantError
 from retrofit.files.checkpoint import REPORT, write_patched
 from retrofit.files.digest import tensors_sha256
+from retrofit.files.paths import expand_home
 from retrofit.hosts.clone import alias, tensors
 from retrofit.hosts.host import Host
 from retrofit.hosts.patched_model import MARKER
@@ -56,6 +56,7 @@ from retrofit.patching.plan import PatchPlan, plan
 
 if TYPE_CHECKING:
     import os
+    from pathlib import Path
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -114,7 +115,7 @@ class Patched(Host):
             ),
             REPORT: dataclasses.replace(self.report, config=config).to_dict(),
         }
-        target = Path(path).expanduser()
+        target = expand_home(path)
         self._warn_of_name(target)
         write_patched(target, {**weights, **self.criterion_state}, fields, overwrite=overwrite)
         return target

@@ -14,6 +14,7 @@ from tabpfn.settings import settings
 
 from retrofit.config import BUILT_IN_HOSTS
 from retrofit.errors import HostNotFoundError
+from retrofit.files.paths import expand_home
 from retrofit.hosts.registry import generations
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def locate(name: str | os.PathLike[str]) -> Path | None:
     """
     if str(name) in BUILT_IN_HOSTS:
         return Path(str(files("retrofit") / "assets" / BUILT_IN_HOSTS[str(name)]))
-    path = Path(name).expanduser()
+    path = expand_home(name)
     release = _release(str(name))
     # A file may well have a released file's name; "v3" means the same in every folder.
     if path.is_file() and (release is None or str(name) == release[1]):

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from experiments.errors import FolderInUseError, ResultsError
-from experiments.io.atomic import write_atomic
 from experiments.io.own_files import FIGURES, REPORT_FILES, TABLES, clear_folder
 from experiments.sweep import schema
 from experiments.sweep.folder.keys import ResultKey
 from experiments.sweep.folder.lock import folder_lock
 from experiments.sweep.folder.results import read_cases
 from experiments.sweep.folder.store import ResultStore, prepare_folder
+from retrofit.files.atomic import write_atomic
 
 KEY = ResultKey(
     dataset="toy",
@@ -48,7 +48,7 @@ ROW = schema.CaseRow(
     n_train=7,
     n_test=3,
     n_features=2,
-    scores={"rmse": 0.1 + 0.2},
+    scores={"rmse": 0.1 + 0.2, "mae": 0.2},
     predict_s=1.5,
 )
 
@@ -72,12 +72,12 @@ def test_row_survives_json_and_csv_to_the_last_bit(tmp_path: Path) -> None:
     plain = json.loads(json.dumps(schema.to_json(ROW), allow_nan=False))
     restored = schema.from_json(plain)
     assert restored.scores["rmse"] == 0.1 + 0.2
-    assert math.isnan(restored.scores["mae"])
+    assert math.isnan(restored.scores["nll"])
     assert schema.to_json(restored) == plain
     ResultStore(tmp_path, [KEY]).add(KEY, ROW, {})
     table = read_cases(tmp_path / "cases.csv")
     assert table["rmse"][0] == 0.1 + 0.2
-    assert table["mae"].isna()[0]
+    assert table["nll"].isna()[0]
     assert (tmp_path / "cases.csv").read_text().splitlines()[1].count("0.30000000000000004") == 1
 
 
@@ -169,19 +169,22 @@ def test_names_that_look_alike_on_disk_do_not_collide(tmp_path: Path) -> None:
     assert len({path.name.lower() for path in (tmp_path / "cases").iterdir()}) == 6
 
 
-@pytest.mark.parametrize("damage", ["", "{", '{"version": 1}', "[]"])
-def test_damaged_record_is_named_with_the_way_out(tmp_path: Path, damage: str) -> None:
-    ResultStore(tmp_path, [KEY]).add(KEY, ROW, {})
-    (record,) = (tmp_path / "cases").iterdir()
-    record.write_text(damage)
-    with pytest.raises(ResultsError, match=rf"{record.name}: damaged.*delete this one file"):
-        ResultStore(tmp_path, [KEY])
+def test_row_that_would_not_be_read_back_is_not_written(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path, [KEY])
+    infinite = {"rmse": math.inf, "mae": 0.2}
+    without, above = {"rmse": 0.3}, {"rmse": 0.3, "mae": 0.4}
+    negative, odd = {"rmse": -0.3, "mae": -0.4}, {"rmse": 1.0, "mae": 0.5, "x": "y"}
+    changes = [{"scores": scores} for scores in (infinite, without, above, negative, odd)]
+    for change in (*changes, {"status": "great"}, {"n_test": -1}, {"n_train": 1.0}):
+        with pytest.raises(ValueError, match="toy, seed 1, oa: "):
+            store.add(KEY, row(**change), {})
+    assert not list((tmp_path / "cases").iterdir())
 
 
 def test_record_of_a_later_format_is_refused(tmp_path: Path) -> None:
     ResultStore(tmp_path, [KEY]).add(KEY, ROW, {})
     (record,) = (tmp_path / "cases").iterdir()
-    record.write_text(record.read_text().replace('"version": 1', '"version": 2'))
+    record.write_text(record.read_text().replace('"version": 2', '"version": 3'))
     with pytest.raises(ResultsError, match="another version of oretro"):
         ResultStore(tmp_path, [KEY])
 
@@ -311,12 +314,21 @@ def test_foreign_table_is_refused(tmp_path: Path, text: str | None, told: str) -
         read_cases(path)
 
 
-@pytest.mark.parametrize("rmse", ["", "nan", "inf"])
-def test_scored_row_without_a_score_is_refused(tmp_path: Path, rmse: str) -> None:
+@pytest.mark.parametrize(
+    ("rmse", "told"),
+    [
+        ("", "status 'ok' but no RMSE"),
+        ("nan", "status 'ok' but no RMSE"),
+        ("inf", "rmse is infinite"),
+        ("-0.3", "rmse is negative"),
+        ("0.1", "MAE above RMSE"),
+    ],
+)
+def test_scored_row_without_a_score_is_refused(tmp_path: Path, rmse: str, told: str) -> None:
     ResultStore(tmp_path, [KEY]).add(KEY, ROW, {})
     path = tmp_path / "cases.csv"
     path.write_text(path.read_text().replace("0.30000000000000004", rmse))
-    with pytest.raises(ResultsError, match="toy, seed 1, oa has status 'ok' but no RMSE"):
+    with pytest.raises(ResultsError, match=f"toy, seed 1, oa: {told}"):
         read_cases(path)
 
 

@@ -113,7 +113,7 @@ def _client(address: str, count: int, threads: int) -> Iterator[Any]:
     if address != LOCAL:
         try:
             client = Client(address, timeout=_CONNECT_S, set_as_default=False)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, OverflowError, TypeError) as error:
             raise ConfigError(
                 f"no dask scheduler answers at '{address}' ({error}); give its address as "
                 "tcp://HOST:PORT, or 'local'"

@@ -8,11 +8,12 @@ from __future__ import annotations
 import csv
 import io
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from experiments.errors import ResultsError
+from experiments.io.text import shortened, visible
 from experiments.sweep import metrics, schema
 from experiments.sweep.variant_name import is_noise, parse
 
@@ -29,7 +30,7 @@ def read_cases(path: Path) -> pd.DataFrame:
 
     Raises:
         ResultsError: missing file, a damaged line (with its number), other columns, a repeated row,
-            a scored row without a score, or a variant whose name means nothing.
+            a row that ``schema.fault`` objects to, or a variant whose name means nothing.
     """
     header, rows = _read_rows(path)
     names = schema.columns()
@@ -42,14 +43,15 @@ def read_cases(path: Path) -> pd.DataFrame:
     frame: pd.DataFrame = pd.DataFrame(rows, columns=header, dtype=str)
     try:
         for name in _INTEGERS:
-            frame[name] = frame[name].astype("int64")
+            frame[name] = pd.array([int(cell) for cell in frame[name]], dtype="int64")
         for name in younger:
             frame[name] = ""
         for name in (*scores, *schema.TIMING_COLUMNS):
             frame[name] = [float(cell) if cell else math.nan for cell in frame[name]]
-    except ValueError as error:
-        raise ResultsError(f"{path}: a number cannot be read: {error}") from None
-    _refuse_untrustworthy(frame, path)
+    except (ValueError, OverflowError) as error:
+        reason = shortened(visible(error), 200)
+        raise ResultsError(f"{path}: a number cannot be read: {reason}") from None
+    _refuse_untrustworthy(frame, path, scores)
     return frame
 
 
@@ -61,6 +63,8 @@ def _read_rows(path: Path) -> tuple[list[str], list[list[str]]]:
         raise ResultsError(
             f"{path} does not exist; run 'oretro eval --out {path.parent}'"
         ) from None
+    except OSError as error:
+        raise ResultsError(f"{path}: cannot be read ({error.strerror})") from None
     # Counted in bytes, for a damaged file may not be text.
     before, nul, _ = content.partition(b"\0")
     if nul:
@@ -68,6 +72,7 @@ def _read_rows(path: Path) -> tuple[list[str], list[list[str]]]:
     if content and not content.endswith(b"\n"):
         raise _damaged(path, content.count(b"\n") + 1, "it is cut off")
     rows = []
+    limit = csv.field_size_limit(len(content) + 1)
     try:
         reader = csv.reader(io.StringIO(content.decode("utf-8", "surrogatepass")), strict=True)
         header = next(reader, [])
@@ -80,6 +85,8 @@ def _read_rows(path: Path) -> tuple[list[str], list[list[str]]]:
             rows.append(row)
     except (csv.Error, UnicodeDecodeError) as error:
         raise ResultsError(f"{path}: not a table of cases: {error}") from None
+    finally:
+        csv.field_size_limit(limit)
     return header, rows
 
 
@@ -90,27 +97,23 @@ def _damaged(path: Path, line: int, detail: str) -> ResultsError:
     return ResultsError(f"{path}: line {line} is damaged: {detail}; {way_out}")
 
 
-def _refuse_untrustworthy(frame: pd.DataFrame, path: Path) -> None:
+def _refuse_untrustworthy(frame: pd.DataFrame, path: Path, scores: list[str]) -> None:
     for name in frame["variant"].unique():
         try:
             if not is_noise(name):
                 parse(name)
         except ValueError as error:
-            raise ResultsError(f"{path}: variant {error}") from None
-    keys = ["suite", "dataset", "seed", "variant"]
-    repeated = frame[frame.duplicated(keys)]
+            raise ResultsError(f"{path}: variant {shortened(visible(error), 200)}") from None
+    repeated = frame[frame.duplicated(list(schema.KEYS))]
     if len(repeated):
-        raise ResultsError(f"{path}: {_label(repeated)} stands there more than once")
-    for status in frame.loc[~frame["status"].isin(schema.STATUSES), "status"]:
-        raise ResultsError(
-            f"{path}: status '{status[:80]}' is none of {', '.join(schema.STATUSES)}"
-        )
-    scored = frame["status"].isin(schema.SCORED)
-    unscored = frame[scored & ~frame["rmse"].lt(float("inf"))]
-    if len(unscored):
-        raise ResultsError(f"{path}: {_label(unscored)} has status 'ok' but no RMSE")
+        raise ResultsError(f"{path}: {_label(repeated.iloc[0])} stands there more than once")
+    for record in frame.to_dict("records"):
+        plain: dict[str, Any] = {str(name): value for name, value in record.items()}
+        found = {name: plain.pop(name) for name in scores}
+        if reason := schema.fault(schema.CaseRow(**plain, scores=found)):
+            raise ResultsError(f"{path}: {_label(record)}: {reason}")
 
 
-def _label(rows: pd.DataFrame) -> str:
-    first = rows.iloc[0]
-    return f"{first['dataset']}, seed {first['seed']}, {first['variant']}"
+def _label(row: Any) -> str:
+    name = f"{row['dataset']}, seed {row['seed']}, {row['variant']}"
+    return shortened(visible(name), 200)

@@ -9,26 +9,28 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import math
 import re
 import shutil
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from experiments.errors import ResultsError
-from experiments.io.atomic import write_atomic
 from experiments.io.csv_text import csv_text
+from experiments.io.json_file import UnreadableJsonError, json_text, read_object
 from experiments.io.own_files import refuse_foreign_files
+from experiments.io.text import shortened, visible
 from experiments.io.writable import prepare_out
 from experiments.sweep import schema
 from experiments.sweep.folder.keys import ResultKey, differences
+from retrofit.files.atomic import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
 MIN_FREE_BYTES = 64 * 1024 * 1024
-_RECORD_VERSION = 1
+_RECORD_VERSION = 2
+_CHECKSUM = "sha256"
 
 
 @dataclass(frozen=True)
@@ -78,42 +80,52 @@ class ResultStore:
             ResultsError: the folder holds results that are not among ``keys``, or a damaged one.
         """
         self.folder = folder
+        self.damaged: tuple[str, ...] = ()
+        """Records of this run that cannot be trusted; their cases count as not finished."""
         self._records_folder = folder / kind
         self._table = folder / f"{kind}.csv"
         self._records_folder.mkdir(parents=True, exist_ok=True)
         self._keys = {key.identity: key for key in keys}
         self._away = {key.identity: key for key in away}
         self._records: dict[tuple[str, int, str], Record] = {}
+        mine = {_file_name(key) for key in (*self._keys.values(), *self._away.values())}
         for path in sorted(self._records_folder.glob("*.json")):
-            record = _read_record(path)
+            try:
+                record = _read_record(path)
+            except _DamagedRecordError:
+                if path.name not in mine:
+                    raise
+                self.damaged += (path.name,)
+                continue
             self._refuse_foreign(record)
             self._records[(record.row.dataset, record.row.seed, record.row.variant)] = record
 
     def finished(self, key: ResultKey) -> bool:
         """Whether a result under this very key is there and need not be computed again.
 
-        A row that failed, or that claims to be scored without a finite RMSE, is not finished.
+        A row that failed is not finished.
         """
         record = self._records.get(key.identity)
-        if record is None or record.row.status == "failed":
-            return False
-        return record.row.status == "skipped" or math.isfinite(record.row.rmse)
+        return record is not None and record.row.status != "failed"
 
     def add(self, key: ResultKey, row: schema.CaseRow, details: dict[str, Any]) -> None:
-        """Write one result, then the table. After this returns a crash cannot lose it."""
+        """Write one result, then the table. After this returns a crash cannot lose it.
+
+        Raises:
+            ValueError: the row is not one that would be read back.
+        """
+        if reason := schema.fault(row):
+            raise ValueError(f"{row.dataset}, seed {row.seed}, {row.variant}: {reason}")
         record = Record(asdict(key), key.digest, row, details)
-        text = json.dumps(
-            {
-                "version": _RECORD_VERSION,
-                "digest": record.digest,
-                "key": record.key,
-                "row": schema.to_json(row),
-                "details": details,
-            },
-            indent=1,
-            ensure_ascii=True,
-        )
-        write_atomic(self._records_folder / _file_name(key), text + "\n")
+        content = {
+            "version": _RECORD_VERSION,
+            "digest": record.digest,
+            "key": record.key,
+            "row": schema.to_json(row),
+            "details": details,
+        }
+        text = json_text({**content, _CHECKSUM: _checksum(content)})
+        write_atomic(self._records_folder / _file_name(key), text)
         self._records[key.identity] = record
         self.write_table()
 
@@ -164,19 +176,38 @@ def _file_name(key: ResultKey) -> str:
     return f"{readable}-{key.seed}-{key.variant}.json"
 
 
+class _DamagedRecordError(ResultsError):
+    """A record whose content is not what was written."""
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    """SHA-256 over a record without its checksum, however the file spells it."""
+    plain = json.dumps(content, sort_keys=True, ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(plain.encode()).hexdigest()
+
+
 def _read_record(path: Path) -> Record:
+    """Read a record back.
+
+    Raises:
+        ResultsError: it is of another version of oretro, damaged, or somebody else's file.
+    """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content["version"] != _RECORD_VERSION:
-            raise ResultsError(
-                f"{path}: written by another version of oretro (record version "
-                f"{content['version']}, this one reads {_RECORD_VERSION}); "
-                "choose another --out or pass --fresh"
-            )
+        content = read_object(path)
+        stored = content.pop(_CHECKSUM, None)
+        if stored != _checksum(content):
+            version = content.get("version")
+            if isinstance(version, int) and version != _RECORD_VERSION:
+                raise ResultsError(
+                    f"{path}: written by another version of oretro (record version {version}, "
+                    f"this one reads {_RECORD_VERSION}); choose another --out or pass --fresh"
+                )
+            raise UnreadableJsonError("its checksum does not fit its content")
         row = schema.from_json(content["row"])
         return Record(content["key"], content["digest"], row, content["details"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise ResultsError(
-            f"{path}: damaged, or not a record of oretro ({type(error).__name__}: {error}); delete "
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        reason = shortened(visible(f"{type(error).__name__}: {error}"), 200)
+        raise _DamagedRecordError(
+            f"{path}: damaged, or not a record of oretro ({reason}); delete "
             "this one file to have its case computed again, or choose another --out if it is yours"
         ) from None
