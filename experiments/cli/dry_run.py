@@ -72,5 +72,5 @@ def _case(planned: PlannedCase) -> dict[str, Any]:
         "n_train": len(planned.split.train),
         "n_test": len(planned.split.test),
         "n_features": planned.table.X.shape[1],
-        "remark": planned.skip or planned.remark,
+        "remark": planned.skip or planned.fault or planned.remark,
     }

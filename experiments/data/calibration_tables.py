@@ -22,8 +22,10 @@ def calibration_tables(
     Raises:
         DataError: a file cannot be used for regression, or has a column that is not numeric: what
             calibration is given are numbers, and a column is left out only when that is asked for.
+        CalibrationError: no host can be fitted on a table.
     """
     import retrofit
+    from retrofit.patching.calibrate import record
 
     tables = []
     for entry in entries:
@@ -36,5 +38,7 @@ def calibration_tables(
             )
         for note in table.notes:
             remark(f"{entry.path}: {note}")
-        tables.append(retrofit.CalibrationTable(table.name, table.X.to_numpy(float), table.y))
+        given = retrofit.CalibrationTable(table.name, table.X.to_numpy(float), table.y)
+        record(given)  # refused before a host is loaded
+        tables.append(given)
     return tables

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from experiments.sweep.config import SweepConfig
 
 MIN_TRAIN_ROWS = 2
-MAX_TARGET = 1e30
-"""tabpfn standardises in float32: beyond this its bar distribution overflows."""
-MIN_TARGET_SPREAD = 1e-13
-"""tabpfn adds 1e-20 to the standard deviation: below this its scores depend on the unit."""
 
 
 @dataclass(frozen=True, order=True)
@@ -42,6 +38,8 @@ class PlannedCase:
     split: Split
     skip: str = ""
     """Why the case cannot be scored; empty if it can."""
+    fault: str = ""
+    """Why no host can be fitted on it, which fails its rows; empty if one can."""
     remark: str = ""
     """What a reader of its rows should know."""
 
@@ -88,22 +86,6 @@ def plan_cases(
     )
 
 
-def target_fault(y_N: np.ndarray, name: str) -> str:
-    """Why targets of this size cannot be scored, in one sentence; empty if they can."""
-    largest, spread = float(np.abs(y_N).max()), float(np.ptp(y_N))
-    if largest > MAX_TARGET:
-        return (
-            f"target range: '{name}' reaches {largest:.3g}, beyond {MAX_TARGET:.0e} that float32 "
-            "arithmetic on the target can carry; rescale it"
-        )
-    if 0 < spread < MIN_TARGET_SPREAD:
-        return (
-            f"target range: the values of '{name}' differ by {spread:.3g} at most, below "
-            f"{MIN_TARGET_SPREAD:.0e} that tabpfn's standardisation can tell apart; rescale it"
-        )
-    return ""
-
-
 def _loaders(config: SweepConfig) -> dict[str, Callable[[], Table]]:
     """How to load each data set, by name: those of the sources, then the user's files."""
     settings = LoadSettings(config.openml, official_splits=config.splits == "official")
@@ -123,6 +105,8 @@ def _loaders(config: SweepConfig) -> dict[str, Callable[[], Table]]:
 
 
 def _plan(case: Case, table: Table, config: SweepConfig) -> PlannedCase:
+    from retrofit.patching.target_range import target_fault
+
     split = _split(case, table, config)
     y_train = table.y[split.train]
     skip = ""
@@ -131,10 +115,11 @@ def _plan(case: Case, table: Table, config: SweepConfig) -> PlannedCase:
             f"{len(table.y)} rows leave {len(split.train)} to train on and {len(split.test)} to "
             f"test; at least {MIN_TRAIN_ROWS} and 1 are needed"
         )
+    fault = "" if skip else target_fault(y_train, table.target)
     remark = ""
     if not skip and np.ptp(y_train) == 0:
         remark = "every training target is equal: the network does not run, the patch is untested"
-    return PlannedCase(case, table, split, skip, remark)
+    return PlannedCase(case, table, split, skip, fault, remark)
 
 
 def _split(case: Case, table: Table, config: SweepConfig) -> Split:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from experiments.errors import CaseError
 from experiments.machine.provenance import peak_rss_mb
 from experiments.sweep.baselines import BASELINES, run_baseline
-from experiments.sweep.cases import target_fault
 from experiments.sweep.metrics import Prediction, collapsed, score
 from experiments.sweep.noise import REPEAT, RERUNS
 from experiments.sweep.predict import predict
@@ -72,9 +71,9 @@ def run_case(
             yield Result(dataclasses.replace(row, status="skipped", error=planned.skip))
         return
     parts = _parts(planned)
-    if fault := target_fault(parts.y_train, planned.table.target):
+    if planned.fault:
         for row in rows.values():
-            yield _failed(row, CaseError(fault))
+            yield _failed(row, CaseError(planned.fault))
         return
     for name in wanted:
         if name in BASELINES:

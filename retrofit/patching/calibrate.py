@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from tabpfn.errors import TabPFNUserError
 from torch import Tensor
 
 from retrofit.config import DEFAULT_TARGET_PRESENCE, RetrofitConfig, Variant
@@ -29,6 +30,7 @@ from retrofit.hosts.probe import Probe, probing
 from retrofit.hosts.report import QUANTILE, StreamReport, TableRecord, package_versions
 from retrofit.patching.calibration import Calibration
 from retrofit.patching.plan import plan
+from retrofit.patching.target_range import target_fault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,7 +97,7 @@ def survey(host: Host, config: RetrofitConfig, tables: Sequence[CalibrationTable
     Runs on the CPU in float32. The host itself is not changed.
 
     Raises:
-        CalibrationError: there is no table, or one is too small to split.
+        CalibrationError: there is no table, or one cannot be used.
     """
     if not tables:
         msg = "there are no calibration tables; leave them out to use the built-in synthetic ones"
@@ -110,9 +112,13 @@ def survey(host: Host, config: RetrofitConfig, tables: Sequence[CalibrationTable
         regressor = watched.regressor(
             n_estimators=ESTIMATORS, random_state=0, device="cpu", ignore_pretraining_limits=True
         )
-        regressor.fit(X[:train], y[:train])
-        with probing(watcher):
-            regressor.predict(X[train:])
+        try:
+            regressor.fit(X[:train], y[:train])
+            with probing(watcher):
+                regressor.predict(X[train:])
+        except TabPFNUserError as error:
+            msg = f"calibration table {table.name!r}: tabpfn refuses it: {error}"
+            raise CalibrationError(msg) from error
     return watcher.survey()
 
 
@@ -243,7 +249,11 @@ def _tau(squared_norms: np.ndarray, target_presence: float) -> float:
 
 
 def _arrays(table: CalibrationTable) -> tuple[np.ndarray, np.ndarray]:
-    """Features and targets as float arrays that tabpfn can fit and predict."""
+    """Features and targets as float arrays that tabpfn can fit and predict.
+
+    Raises:
+        CalibrationError: they are not numbers, too few or too large, or no host learns from them.
+    """
     try:
         X, y = np.asarray(table.X, dtype=float), np.asarray(table.y, dtype=float)
     except (TypeError, ValueError) as error:
@@ -258,6 +268,17 @@ def _arrays(table: CalibrationTable) -> tuple[np.ndarray, np.ndarray]:
         raise CalibrationError(msg)
     if not np.isfinite(y).all() or np.isinf(X).any():
         msg = f"calibration table {table.name!r} has a target that is not finite, or an infinity"
+        raise CalibrationError(msg)
+    y_train = y[: math.floor(TRAIN_SHARE * len(y))]
+    if fault := target_fault(y_train, "the target"):
+        msg = f"calibration table {table.name!r}: {fault}"
+        raise CalibrationError(msg)
+    if np.ptp(y_train) == 0:
+        msg = (
+            f"calibration table {table.name!r}: its first {len(y_train)} targets, which a host is "
+            "fitted on, are all equal, so that no network would run; shuffle the rows or give "
+            "another table"
+        )
         raise CalibrationError(msg)
     return X, y
 
