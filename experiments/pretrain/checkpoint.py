@@ -15,7 +15,7 @@ from retrofit.files.atomic import fill_atomic
 if TYPE_CHECKING:
     from pathlib import Path
 
-FORMAT = 2
+FORMAT = 3
 FILE_NAME = "checkpoint.pt"
 _FREE = ("threads", "tick_steps", "checkpoint_seconds", "validation_seconds")
 
@@ -34,6 +34,8 @@ class Checkpoint:
     model: dict[str, Any]
     optimiser: dict[str, Any]
     figures: dict[str, float]
+    curve: list[list[str]]
+    pace: list[list[str]]
     format: int = FORMAT
 
     def save(self, path: Path) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from dataclasses import astuple, dataclass, fields
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from experiments.io.csv_text import csv_text
 from retrofit.files.atomic import write_atomic
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from experiments.pretrain.checkpoint import Checkpoint
 
 CURVE, PACE, LOG, RECORD = "curve.csv", "pace.csv", "train.log", "run.json"
 
@@ -34,45 +35,34 @@ class CurveRow:
     tasks_per_s: float
 
 
-def _trimmed(path: Path, step: int) -> str:
-    """Return the file's header and its rows up to ``step`` (the first column)."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    kept = [lines[0], *(line for line in lines[1:] if int(line.split(",", 1)[0]) <= step)]
-    return "\n".join(kept) + "\n"
-
-
 class Journal:
-    """Appends to the run's CSV files and log; on resume, rows after the checkpoint are dropped."""
+    """Curve and pace since step 0, which checkpoints carry, and a log that is only added to.
 
-    def __init__(self, folder: Path, step: int):
-        folder.mkdir(parents=True, exist_ok=True)
+    The CSV files are written with each checkpoint: they never tell of a step that a resumed run
+    takes again.
+    """
+
+    def __init__(self, folder: Path, saved: Checkpoint | None):
         self._folder = folder
-        headers = {
-            CURVE: ",".join(field.name for field in fields(CurveRow)),
-            PACE: "step,progress",
-        }
-        for name, header in headers.items():
-            path = folder / name
-            if step and path.exists():
-                last = step - 1 if name == PACE else step
-                write_atomic(path, _trimmed(path, last))
-            else:
-                write_atomic(path, header + "\n")
+        step = saved.step if saved is not None else 0
+        # What happens before a resumed run's first step is told anew.
+        self.pace = [row for row in saved.pace if int(row[0]) < step] if saved is not None else []
+        self.curve = list(saved.curve) if saved is not None and step else []
 
-    def _append(self, name: str, text: str) -> None:
-        with (self._folder / name).open("a", encoding="utf-8") as handle:
-            handle.write(text + "\n")
+    def add(self, row: CurveRow) -> None:
+        """Append one row to the learning curve, with six digits."""
+        cells = astuple(row)
+        self.curve.append([f"{v:.6g}" if isinstance(v, float) else str(v) for v in cells])
 
-    def curve(self, row: CurveRow) -> None:
-        """Append one row to the learning curve."""
-        line = io.StringIO()
-        cells = [f"{v:.6g}" if isinstance(v, float) else v for v in astuple(row)]
-        csv.writer(line, lineterminator="").writerow(cells)
-        self._append(CURVE, line.getvalue())
-
-    def pace(self, step: int, progress: float) -> None:
+    def tick(self, step: int, progress: float) -> None:
         """Append one reading of the clock, in full precision."""
-        self._append(PACE, f"{step},{progress!r}")
+        self.pace.append([str(step), repr(progress)])
+
+    def write(self) -> None:
+        """Write the CSV files, each whole or not at all."""
+        names = [field.name for field in fields(CurveRow)]
+        write_atomic(self._folder / CURVE, csv_text([names, *self.curve]))
+        write_atomic(self._folder / PACE, csv_text([["step", "progress"], *self.pace]))
 
     def record(self, content: dict[str, Any]) -> None:
         """Write what the run is and what ran it."""
@@ -81,4 +71,5 @@ class Journal:
     def log(self, message: str) -> None:
         """Append one line with the time in UTC."""
         now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        self._append(LOG, f"{now} {message}")
+        with (self._folder / LOG).open("a", encoding="utf-8") as handle:
+            handle.write(f"{now} {message}\n")

@@ -10,7 +10,7 @@ import tempfile
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from experiments.pretrain.config import PretrainConfig
 
+_T = TypeVar("_T")
 _TIMEOUT = timedelta(minutes=10)
 
 
@@ -35,17 +36,30 @@ class Link:
     def average(self, tensor: torch.Tensor) -> None:
         """Replace ``tensor`` by its mean over the processes, in place."""
         if self.processes > 1:
-            self._exchange(lambda: dist.all_reduce(tensor))
+            with self._contact():
+                dist.all_reduce(tensor)
             tensor.div_(self.processes)
 
-    def tell(self, numbers: torch.Tensor) -> None:
-        """Overwrite ``numbers`` in every process by those of process 0, in place."""
+    def agree(self, orders: _T) -> _T:
+        """Return the orders of process 0."""
+        told = [orders]
         if self.processes > 1:
-            self._exchange(lambda: dist.broadcast(numbers, src=0))
+            with self._contact():
+                dist.broadcast_object_list(told)
+        return told[0]
 
-    def _exchange(self, operation: Callable[[], object]) -> None:
+    def gather(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return the rows of every process's tensor, by rank."""
+        parts = [tensor] * self.processes
+        if self.processes > 1:
+            with self._contact():
+                dist.all_gather_object(parts, tensor)
+        return torch.cat(parts)
+
+    @contextmanager
+    def _contact(self) -> Iterator[None]:
         try:
-            operation()
+            yield
         except RuntimeError as error:
             raise TrainingError(
                 f"process {self.rank} lost contact with the others ({error}). "

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from experiments.errors import TrainingError
 from experiments.pretrain.checkpoint import FILE_NAME, Checkpoint, load_checkpoint
 from experiments.pretrain.clock import Clock
@@ -70,7 +68,7 @@ def _stop_requests() -> Iterator[list[int]]:
 class _Run:
     """State of one process of a run; process 0 also keeps the journal and the checkpoints."""
 
-    def __init__(self, config: PretrainConfig, folder: Path, link: Link):
+    def __init__(self, config: PretrainConfig, folder: Path, link: Link, saved: Checkpoint | None):
         self.config = config
         self.link = link
         self.path = folder / FILE_NAME
@@ -81,8 +79,8 @@ class _Run:
         self.step = self.tasks = self.skipped = 0
         self.before_s = self.train_loss = self.norm = 0.0
         self.figures: dict[str, float] = {}
-        if self.path.exists():
-            self._restore(load_checkpoint(self.path))
+        if saved is not None:
+            self._restore(saved)
         self.first_step, self.first_tasks = self.step, self.tasks
         self.started = time.monotonic()
         self.validation = validation_batches(
@@ -90,7 +88,6 @@ class _Run:
         )
 
     def _restore(self, saved: Checkpoint) -> None:
-        saved.check_config(self.config, self.path)
         self.model.load_state_dict(saved.model)
         self.optimiser.load_state_dict(saved.optimiser)
         self.clock.restore(saved.progress)
@@ -103,7 +100,8 @@ class _Run:
         """Training seconds, without the time between a kill and its resumption."""
         return self.before_s + time.monotonic() - self.started
 
-    def save(self, progress: float, *, finished: bool = False) -> None:
+    def save(self, journal: Journal, progress: float, *, finished: bool = False) -> None:
+        """Write the checkpoint, then what the journal tells of it."""
         Checkpoint(
             config=self.config.model_dump_json(),
             step=self.step,
@@ -115,26 +113,20 @@ class _Run:
             model=self.model.state_dict(),
             optimiser=self.optimiser.state_dict(),
             figures={**self.figures, "train_loss": self.train_loss},
+            curve=journal.curve,
+            pace=journal.pace,
         ).save(self.path)
+        journal.write()
 
     def validate(self) -> None:
         """Refresh the validation figures of the averaged weights; all processes take part."""
         figures = validation_figures(self.optimiser.average.module, self.loss, self.validation)
-        # Medians need every task: each process fills its own rows of a shared table.
-        table = torch.zeros(self.link.processes, max(1, self._validation_tasks()), 3)
-        table[self.link.rank, : len(figures), :2] = figures
-        table[self.link.rank, : len(figures), 2] = 1.0
-        self.link.average(table)
-        known = table[..., 2] > 0
-        nll, r2 = (table[known][:, :2] * self.link.processes).unbind(dim=1)
+        nll, r2 = self.link.gather(figures).unbind(dim=1)
         self.figures = {
             "val_nll": float(nll.mean()),
             "val_r2_mean": float(r2.clamp_min(-1.0).mean()),
             "val_r2_median": float(r2.median()),
         }
-
-    def _validation_tasks(self) -> int:
-        return len(self.config.validation.shapes) * self.config.validation.tasks
 
     def train_step(self, progress: float) -> None:
         """Draw a batch, average the gradient over the processes and update the weights."""
@@ -190,27 +182,19 @@ def _loop(run: _Run, journal: Journal | None, stops: list[int], show: Any) -> bo
         progress = run.clock.progress(run.step, run.elapsed_s)
         now = time.monotonic()
         over = progress >= 1.0
-        orders = torch.tensor(
-            [
-                progress,
-                now - last_validation >= config.validation_seconds or over or run.step == 0,
-                now - last_save >= config.checkpoint_seconds or bool(stops) or over,
-                bool(stops),
-            ],
-            dtype=torch.float64,
-        )
-        run.link.tell(orders)
-        progress, validate, save, stop = float(orders[0]), *(bool(o) for o in orders[1:])
+        validate = now - last_validation >= config.validation_seconds or over or run.step == 0
+        save = now - last_save >= config.checkpoint_seconds or over or bool(stops)
+        progress, validate, save, stop = run.link.agree((progress, validate, save, bool(stops)))
         over = progress >= 1.0
         if journal is not None and (run.clock.is_tick(run.step) or over):
-            journal.pace(run.step, progress)
+            journal.tick(run.step, progress)
         if validate:
             run.validate()
             last_validation = time.monotonic()
             if journal is not None:
                 _report(run, journal, progress)
         if save and journal is not None:
-            run.save(progress, finished=over)
+            run.save(journal, progress, finished=over)
             last_save = time.monotonic()
         show(run.status(progress))
         if over or stop:
@@ -231,7 +215,7 @@ def _report(run: _Run, journal: Journal, progress: float) -> None:
         tasks_per_s=status.tasks_per_s,
         **run.figures,
     )
-    journal.curve(row)
+    journal.add(row)
     journal.log(
         f"step {row.step} at {100 * progress:.1f} %: train loss {row.train_loss:.4f}, "
         f"validation NLL {row.val_nll:.4f}, R2 mean {row.val_r2_mean:.4f} "
@@ -241,7 +225,17 @@ def _report(run: _Run, journal: Journal, progress: float) -> None:
 
 
 def _follow_run(config: PretrainConfig, folder: Path, link: Link) -> None:
-    _loop(_Run(config, folder, link), None, [], ignore_status)
+    _loop(_Run(config, folder, link, _saved(config, folder)), None, [], ignore_status)
+
+
+def _saved(config: PretrainConfig, folder: Path) -> Checkpoint | None:
+    """The run to go on with. Raises ``TrainingError`` when it is another configuration's."""
+    path = folder / FILE_NAME
+    if not path.exists():
+        return None
+    saved = load_checkpoint(path)
+    saved.check_config(config, path)
+    return saved
 
 
 def _provenance(config: PretrainConfig) -> dict[str, Any]:
@@ -266,19 +260,16 @@ def train(
     ``TrainingError`` when the folder holds another run, or when training cannot go on, and
     ``FolderInUseError`` when another process is training in it.
     """
-    path = folder / FILE_NAME
-    if path.exists():
-        saved = load_checkpoint(path)
-        saved.check_config(config, path)
-        if saved.finished:
-            return True
+    saved = _saved(config, folder)
+    if saved is not None and saved.finished:
+        return True
     folder.mkdir(parents=True, exist_ok=True)
     outcome = [False]
 
     def lead(link: Link) -> None:
         with _stop_requests() as stops:
-            run = _Run(config, folder, link)
-            journal = Journal(folder, run.step)
+            run = _Run(config, folder, link, saved)
+            journal = Journal(folder, saved)
             journal.record(_provenance(config))
             journal.log(
                 f"{'resumed' if run.step else 'started'} {config.name} at step {run.step} with "

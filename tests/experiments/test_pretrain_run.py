@@ -117,9 +117,10 @@ def test_a_finished_run_is_left_alone(tmp_path: Path):
     assert (tmp_path / FILE_NAME).stat().st_mtime_ns == stamp
 
 
-def test_a_wall_clock_run_is_replayed_from_its_pace(tmp_path: Path):
+def test_a_stopped_and_resumed_wall_clock_run_is_replayed_from_its_pace(tmp_path: Path):
     wall = tiny(budget={"kind": "wall_clock", "seconds": 1.5}, tick_steps=2)
-    assert train(wall, tmp_path / "wall", show=lambda _: None)
+    assert not train(wall, tmp_path / "wall", show=stop_at(4))
+    assert train(wall, tmp_path / "wall")
     replayed = tiny(budget={"kind": "replay", "pace": tmp_path / "wall" / PACE})
     assert train(replayed, tmp_path / "replay")
     assert load_checkpoint(tmp_path / "wall" / FILE_NAME).step > 4
@@ -251,11 +252,10 @@ def test_a_failed_write_leaves_the_old_checkpoint(tmp_path: Path, monkeypatch: p
     before, files = path.read_bytes(), set(tmp_path.iterdir())
     saved = load_checkpoint(path)
 
-    def half_a_write(_content: object, draft: Path) -> None:
-        draft.write_bytes(b"half")
+    def full(_descriptor: int) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(torch, "save", half_a_write)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="disk full"):
         saved.save(path)
     assert path.read_bytes() == before
