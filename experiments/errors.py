@@ -30,6 +30,10 @@ class DataUnavailableError(DataError):
     """A table is not on this machine and may not be fetched."""
 
 
+class ChecksumError(DataError):
+    """What a server sent is not what it says that it sends; nothing of it was kept."""
+
+
 class DamagedCacheError(DataError):
     """A cached file cannot be trusted; ``reason`` says why without naming the file."""
 

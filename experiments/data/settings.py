@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path  # noqa: TC003  (pydantic reads it when it runs)
 from typing import Literal
-from urllib.parse import urlparse
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from experiments.data.openml.network import Network
+from experiments.data.openml.network import Network, require_api
 from experiments.io.text import readable_name
 from retrofit.files.paths import expand_home
 
@@ -83,14 +82,7 @@ class OpenMLSettings(BaseModel):
     @field_validator("server")
     @classmethod
     def _is_an_api(cls, server: str | None) -> str | None:
-        if server is None:
-            return None
-        address = urlparse(server)
-        # Asked for, because a port that is none is an error of the asking alone.
-        named = address.port != 0 and address.netloc
-        if address.scheme not in ("http", "https") or not named or "/api" not in server:
-            raise ValueError("must look like https://www.openml.org/api/v1/xml")
-        return server
+        return server if server is None else require_api(server)
 
     @field_validator("cache")
     @classmethod

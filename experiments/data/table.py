@@ -15,6 +15,7 @@ import pandas as pd
 from experiments.data.normalise import normalise_feature, normalise_target
 from experiments.data.splits import Split
 from experiments.errors import DataError
+from retrofit.patching.target_range import target_fault
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,6 +115,8 @@ def make_table(
     if dropped:
         notes.append(f"{dropped} row(s) without a target value left out")
     y = y[known]
+    if fault := target_fault(y, target):
+        notes.append(fault)
     y.setflags(write=False)
     return Table(
         name=name,

@@ -11,6 +11,7 @@ from experiments.data import load_file, load_table, resolve
 from experiments.data.settings import LoadSettings
 from experiments.data.splits import Split, draw_split, draw_subset
 from experiments.errors import DataError
+from retrofit.patching.target_range import target_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,8 +106,6 @@ def _loaders(config: SweepConfig) -> dict[str, Callable[[], Table]]:
 
 
 def _plan(case: Case, table: Table, config: SweepConfig) -> PlannedCase:
-    from retrofit.patching.target_range import target_fault
-
     split = _split(case, table, config)
     y_train = table.y[split.train]
     skip = ""

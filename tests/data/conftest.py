@@ -46,8 +46,10 @@ def serve() -> Iterator[Callable[..., FakeOpenML]]:
 def settings(tmp_path: Path) -> Callable[..., LoadSettings]:
     """Settings for a server, with the cache in the test's folder and no time to waste."""
 
-    def make(server: FakeOpenML | str, *, official: bool = False, **fields: object) -> LoadSettings:
-        address = server if isinstance(server, str) else server.api
+    def make(
+        server: FakeOpenML | str | None, *, official: bool = False, **fields: object
+    ) -> LoadSettings:
+        address = server.api if isinstance(server, FakeOpenML) else server
         given = {"cache": tmp_path / "cache", "tries": 2, "read_timeout_s": 5.0} | fields
         made = LoadSettings(OpenMLSettings(server=address, **given), official_splits=official)
         made.network.first_delay_s = 0.01

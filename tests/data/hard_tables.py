@@ -79,7 +79,10 @@ NOTED: dict[str, tuple[bytes, str]] = {
         "column 'f0' counts the rows, in some order: if it is an identifier, drop it",
     ),
     "constant target": (lines("a,b,y", lambda n: f"{A[n]},{B[n]},5"), ""),
-    "huge target": (lines("a,b,y", lambda n: f"{A[n]},{B[n]},{A[n]}e200"), ""),
+    "huge target": (
+        lines("a,b,y", lambda n: f"{A[n]},{B[n]},{A[n]}e200"),
+        "target range: 'y' reaches",
+    ),
 }
 
 BAD: dict[str, tuple[bytes, str]] = {

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 import time
 from dataclasses import replace
 
 import pytest
+from command_line import call
 from openml_server import Reply, cut_short, houses, html, oml_error
 
 from experiments.data import load_table
 from experiments.data.openml.client import mask
-from experiments.errors import DataError, DataUnavailableError
+from experiments.errors import ChecksumError, DataError, DataUnavailableError
 
 TASK = "openml:7"
 TASK_PATH = "/api/v1/xml/task/7"
@@ -38,7 +40,6 @@ FAULTS = {
     "log-in page": (TASK_PATH, PORTAL, 1, "answer is not OpenML's"),
     "log-in page for data": (DATA_PATH, PORTAL, 1, "answer is not OpenML's"),
     "broken log-in page": (DATA_PATH, BROKEN_HTML, 1, "does a proxy or a log-in page|malformed"),
-    "log-in page for ARFF": (ARFF_PATH, PORTAL, 1, "OpenMLHashException"),
     "404 for ARFF": (ARFF_PATH, html(404), 1, "OpenMLServerError"),
     "502 for ARFF": (ARFF_PATH, html(502), 2, "HTTP 502"),
 }
@@ -86,14 +87,25 @@ def test_silent_server_costs_the_time_limit_and_no_more(serve, settings) -> None
     assert time.monotonic() - start < 3.0
 
 
-def test_wrong_checksum_is_refused_and_nothing_of_it_kept(serve, settings, tmp_path) -> None:
-    server = serve()
-    server.spoil(
-        ARFF_PATH, lambda usual: replace(usual, body=usual.body.replace(b"gas", b"oil", 1))
-    )
-    with pytest.raises(DataUnavailableError, match="OpenMLHashException"):
+@pytest.mark.parametrize("parquet", [False, True], ids=["alone", "parquet too"])
+@pytest.mark.parametrize("change", [lambda body: body.replace(b"gas", b"oil", 1), lambda _: PORTAL])
+def test_wrong_checksum_is_an_error_of_its_own_and_no_data_are_used(
+    serve, settings, tmp_path, parquet: bool, change
+) -> None:
+    server = serve(replace(houses(), parquet=parquet))
+
+    def spoil(usual: Reply) -> Reply:
+        changed = change(usual.body)
+        return changed if isinstance(changed, Reply) else replace(usual, body=changed)
+
+    server.spoil(ARFF_PATH, spoil)
+    with pytest.raises(ChecksumError, match=r"127\.0\.0\.1 sent do not have the md5") as caught:
         load_table(TASK, settings(server))
-    assert not list((tmp_path / "cache").rglob("*.arff"))
+    assert "cannot be downloaded" not in str(caught.value)
+    assert server.asked[PARQUET_PATH] == 0
+    assert not [path for path in (tmp_path / "cache").rglob("dataset*") if path.is_file()]
+    server.faults.clear()
+    assert len(load_table(TASK, settings(server)).y) == 40
 
 
 def test_accents_do_not_break_the_checksum(serve, settings) -> None:
@@ -215,7 +227,9 @@ def test_api_key_is_sent_and_never_shown(
     assert KEY not in caplog.text
 
 
-def test_mask_takes_the_key_out_of_any_address() -> None:
+def test_mask_takes_secrets_out_of_any_address() -> None:
+    assert mask("no https://me:word@host/x here") == "no https://***@host/x here"
+    assert mask("at https://host/x@y") == "at https://host/x@y"
     assert mask("GET https://x/y?api_key=abc123&z=1") == "GET https://x/y?api_key=***&z=1"
     assert mask("nothing secret") == "nothing secret"
 
@@ -243,3 +257,48 @@ def test_clients_settings_are_put_back(serve, settings, works: bool) -> None:
     except DataError:
         assert not works
     assert state() == before
+
+
+SECRET = "s3cr3t"
+ADDRESSES = {
+    "password": f"http://me:{SECRET}@127.0.0.1:9/api/v1/xml",
+    "user": f"http://{SECRET}@127.0.0.1:9/api/v1/xml",
+    "key": f"http://127.0.0.1:9/api/v1/xml?api_key={SECRET}",
+    "fragment": f"http://127.0.0.1:9/api/v1/xml#{SECRET}",
+    "port": f"http://127.0.0.1:99999/api/{SECRET}",
+    "port 0": f"http://127.0.0.1:0/api/{SECRET}",
+    "no host": f"http://:80/api/{SECRET}",
+    "brackets": f"http://[::1/api/{SECRET}",
+    "line break": f"http://127.0.0.1/api/\n{SECRET}",
+}
+
+
+@pytest.mark.parametrize("kind", ADDRESSES)
+def test_address_with_a_secret_is_refused_and_not_repeated(
+    kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    address = json.dumps(ADDRESSES[kind])
+    (tmp_path / "s.yaml").write_text(
+        f"suite: s\nseeds: [1]\ndatasets: ['openml:7']\nopenml: {{server: {address}, cache: c}}\n"
+    )
+    for command in (["eval", "s.yaml", "--out", "o"], ["data", "fetch", "s.yaml"]):
+        assert call(monkeypatch, *command) == 2
+        shown = capsys.readouterr()
+        assert "openml.server: " in shown.err
+        assert "Traceback" not in shown.err
+        assert SECRET not in shown.err + shown.out
+    assert [path.name for path in tmp_path.rglob("*")] == ["s.yaml"]
+
+
+@pytest.mark.parametrize("kind", ["password", "key"])
+def test_secret_in_the_address_of_the_clients_own_settings_goes_nowhere(
+    kind: str, settings, monkeypatch: pytest.MonkeyPatch, tmp_path
+) -> None:
+    import openml
+
+    monkeypatch.setattr(openml.config, "server", ADDRESSES[kind])
+    with pytest.raises(DataUnavailableError, match="own configuration names a server") as caught:
+        load_table(TASK, settings(None))
+    assert SECRET not in str(caught.value)
+    assert list(tmp_path.rglob("*")) == []

@@ -9,6 +9,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from experiments.data.openml.network import require_api
 from experiments.errors import DataUnavailableError
 
 if TYPE_CHECKING:
@@ -28,7 +29,10 @@ _SETTINGS = (
 )
 _CALLS = ("requests", "minio", "logging")
 _SKIP_PARQUET = "OPENML_SKIP_PARQUET"
-_KEY_IN_URL = re.compile(r"(api_key=)[^&\s'\"\])>]+", re.IGNORECASE)
+_SECRETS_IN_URL = (
+    re.compile(r"(api_?key=)[^&\s'\"\])>]+", re.IGNORECASE),
+    re.compile(r"(://)[^/\s'\"?#]*@"),
+)
 _LOCK = threading.RLock()
 """The client's settings are module globals: one user at a time."""
 
@@ -76,7 +80,7 @@ def openml_client(
         factory = logging.getLogRecordFactory()
         try:
             config._root_cache_directory = root
-            config.server = server or config.server
+            config.server = _server(server or config.server)
             config.show_progress = False
             # Trying again is the session's business: it knows which answers can change.
             config.connection_n_retries = 1
@@ -97,9 +101,19 @@ def openml_client(
                 os.environ[_SKIP_PARQUET] = skip
 
 
+def _server(server: str) -> str:
+    try:
+        return require_api(server)
+    except ValueError as error:
+        raise DataUnavailableError(
+            f"the openml client's own configuration names a server that cannot be used: it {error}"
+        ) from None
+
+
 def mask(text: str) -> str:
-    """The text without the user's API key, which the client puts into every address."""
-    text = _KEY_IN_URL.sub(r"\1***", text)
+    """The text without passwords in addresses, and the API key that the client puts into all."""
+    for secret in _SECRETS_IN_URL:
+        text = secret.sub(lambda found: f"{found[1]}***{'@' if found[1] == '://' else ''}", text)
     key = _api_key()
     return text.replace(key, "***") if key else text
 

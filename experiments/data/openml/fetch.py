@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlparse
 from xml.parsers.expat import ExpatError
 
 from experiments.data.openml.cache import SPLITS, CachedTask
 from experiments.data.openml.client import import_openml, logger, mask, openml_client
 from experiments.data.openml.read import TaskData, read_task
-from experiments.errors import DamagedCacheError, DataUnavailableError
+from experiments.errors import ChecksumError, DamagedCacheError, DataUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +28,7 @@ def load_task(task_id: int, settings: LoadSettings) -> TaskData:
 
     Raises:
         DataUnavailableError: files are missing and may not or cannot be downloaded.
+        ChecksumError: the server sent something else than it says.
         DataError: a file is damaged, or the task cannot be used.
     """
     cached = cached_task(task_id, settings.openml)
@@ -134,11 +136,17 @@ class _Download:
             except DataUnavailableError as second:
                 raise DataUnavailableError(f"ARFF: {error}; parquet: {second}") from None
 
+    @property
+    def _host(self) -> str:
+        server = self.settings.openml.server or import_openml().config.server
+        return urlparse(server).hostname or "the server"
+
     def _step(self, work: Callable[[Any], None], *, parquet: bool = False) -> CachedTask:
         """Let the client add to a copy of what is already there; return that copy.
 
         Raises:
             DataUnavailableError: the server, or what it sent, is at fault.
+            ChecksumError: what it sent is not what it says of it.
         """
         openml_settings, network = self.settings.openml, self.settings.network
         with openml_client(self.stage, openml_settings.server, network, parquet=parquet) as openml:
@@ -148,6 +156,13 @@ class _Download:
                 work(openml)
             except DataUnavailableError:
                 raise
+            except openml.exceptions.OpenMLHashException:
+                raise ChecksumError(
+                    f"OpenML task {self.cached.task_id}: the data that {self._host} sent do not "
+                    "have the md5 that it states, so they were thrown away (was it a log-in page, "
+                    "or a file changed on its way?); run 'oretro data fetch CONFIG' again, or "
+                    "elsewhere"
+                ) from None
             except Exception as error:  # the client lets its parsers' errors through
                 if isinstance(error, OSError) and not _is_requests_error(error):
                     raise

@@ -24,6 +24,25 @@ _SERVER_FAULT = 500
 _FIRST_DELAY_S = 0.5
 
 
+def require_api(server: str) -> str:
+    """The address of an API, which is shown, stored, and part of the cache's path: no secret.
+
+    Raises:
+        ValueError: it is none, or holds a password or a key; the message does not repeat it.
+    """
+    address = urlparse(server)
+    if "@" in address.netloc or address.query or address.fragment or address.params:
+        raise ValueError(
+            "must hold no user name, password or key, for it is written into results and paths; "
+            "a key belongs into the openml client's own configuration file"
+        )
+    plain = server.isascii() and server.isprintable() and " " not in server
+    named = address.scheme in ("http", "https") and address.hostname and address.port != 0
+    if not (plain and named and "/api" in address.path):
+        raise ValueError("must look like https://www.openml.org/api/v1/xml")
+    return server
+
+
 @dataclass
 class Network:
     """Limits of one plan, and what was learnt about its hosts."""
