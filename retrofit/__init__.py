@@ -16,7 +16,7 @@ from retrofit.hosts.registry import register
 if TYPE_CHECKING:
     from retrofit import errors, ops
     from retrofit.closed.predict_tables import predict_tables
-    from retrofit.config import RetrofitConfig
+    from retrofit.config import PatchSettings, RetrofitConfig
     from retrofit.hosts.declare import Presence, declaring
     from retrofit.hosts.host import Host, HostDescription
     from retrofit.hosts.report import PatchReport
@@ -42,6 +42,7 @@ _HOMES = {
     "PatchReport": "retrofit.hosts.report",
     "Patched": "retrofit.patching.patch",
     "Presence": "retrofit.hosts.declare",
+    "PatchSettings": "retrofit.config",
     "RetrofitConfig": "retrofit.config",
     "calibrate": "retrofit.patching.calibrate",
     "declaring": "retrofit.hosts.declare",
@@ -62,6 +63,7 @@ __all__ = [
     "HostDescription",
     "PatchPlan",
     "PatchReport",
+    "PatchSettings",
     "Patched",
     "Presence",
     "RetrofitConfig",

@@ -1,28 +1,99 @@
-"""What a retrofit is: the settings that turn a stock host into a patched one."""
+"""What a retrofit is: the settings that a patch is asked for, and those that it ends up with.
+
+Imports no torch: the library, configuration files and the command line read the same fields.
+"""
 
 from __future__ import annotations
 
-import math
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.dataclasses import dataclass
 
-Variant = Literal["oa", "full", "closed"]
-EpsMode = Literal["absolute", "relative"]
-PresenceMode = Literal["calibrated", "fixed", "one"]
+from retrofit.errors import VariantError
+from retrofit.words import (
+    DEFAULT_EPS_DEN,
+    DEFAULT_EPS_MODE,
+    DEFAULT_TARGET_PRESENCE,
+    EpsMode,
+    PresenceMode,
+    Variant,
+)
 
-VARIANTS: tuple[Variant, ...] = ("oa", "full", "closed")
-DEFAULT_HOST = "mini"
-BUILT_IN_HOSTS = {
-    "mini": "mini-host-v3-regressor.safetensors",
-    "mini-v3": "mini-host-v3-regressor.safetensors",
-}
-"""File of each built-in host. They are small models that this project trained on synthetic tasks,
-not Prior Labs' models."""
 FORMAT_VERSION = 1
-DEFAULT_EPS_DEN = 1e-8
-DEFAULT_TARGET_PRESENCE = 0.999
+
+MOST = 1e30
+"""Beyond any tau or eps_den that means something, and well inside float32."""
+Tau = Annotated[float, Field(gt=0, le=MOST)]
+"""Squared carrier norm at which presence is one half."""
+TargetPresence = Annotated[float, Field(gt=0, lt=1)]
+"""Presence of the smallest legitimate carriers, from which tau is calibrated."""
+EpsDen = Annotated[float, Field(ge=0, le=MOST)]
+"""Mass of the attention's value-less extra source; 0 switches it off."""
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class PatchSettings:
+    """What a patch is asked for; ``PatchSettings.of`` says what is wrong in a ``VariantError``.
+
+    At most one of ``tau``, ``presence`` and ``target_presence`` is given: each settles every
+    presence.
+    """
+
+    variant: Variant
+    tau: Any = None
+    """Squared carrier norm at which presence is one half: a number for all streams, a mapping by
+    stream, or a ``Calibration`` of the host; None to calibrate it."""
+    presence: Literal["one"] | None = None
+    """``one`` forces every presence to 1: with ``eps_den=0`` the patched host then equals stock up
+    to rounding, which proves the wiring."""
+    target_presence: TargetPresence | None = None
+    """Presence that calibration gives to the first percentile of each stream; None for 0.999."""
+    eps_den: EpsDen = DEFAULT_EPS_DEN
+    """Mass of the attention's value-less extra source."""
+    eps_mode: EpsMode = DEFAULT_EPS_MODE
+    """Whether ``eps_den`` is on the raw scale or relative to the largest present term."""
+
+    @model_validator(mode="after")
+    def _one_source_of_presence(self) -> PatchSettings:
+        names = ("tau", "presence", "target_presence")
+        given = [name for name in names if getattr(self, name) is not None]
+        if len(given) > 1:
+            msg = (
+                f"{' and '.join(given)} exclude each other: each of them settles every presence; "
+                "give one"
+            )
+            raise ValueError(msg)
+        return self
+
+    @classmethod
+    def of(cls, variant: Any, **settings: Any) -> PatchSettings:
+        """Validated settings.
+
+        Raises:
+            VariantError: a setting is unknown, of another type, out of range, or contradicts one.
+        """
+        try:
+            return cls(variant=variant, **settings)
+        except ValidationError as error:
+            raise VariantError(explained(error)) from error
+
+    @property
+    def calibrated_presence(self) -> float:
+        """The target of a calibration."""
+        given = self.target_presence
+        return DEFAULT_TARGET_PRESENCE if given is None else given
+
+
+def explained(error: ValidationError) -> str:
+    """What a validation found, in one line that names each field and what it was given."""
+    parts = []
+    for item in error.errors():
+        name = ".".join(str(part) for part in item["loc"])
+        given = "" if isinstance(item["input"], dict) else f" is {item['input']!r}"
+        reason = item["msg"].removeprefix("Value error, ")
+        parts.append(f"{name}{given}: {reason}" if name else reason)
+    return "; ".join(parts)
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -37,13 +108,13 @@ class RetrofitConfig:
     and everything else through which a declared NULL row or column could act."""
     presence: PresenceMode
     """How tau was found; `one` forces every presence to 1 (the wiring proof)."""
-    tau: dict[str, float]
+    tau: dict[str, Tau]
     """tau per stream, in units of the squared carrier norm; empty for `one`."""
-    eps_den: float = DEFAULT_EPS_DEN
+    eps_den: EpsDen = DEFAULT_EPS_DEN
     """Mass of the attention's value-less extra source; 0 switches it off."""
-    eps_mode: EpsMode = "absolute"
+    eps_mode: EpsMode = DEFAULT_EPS_MODE
     """Whether `eps_den` is on the raw scale or relative to the largest present term."""
-    target_presence: float | None = None
+    target_presence: TargetPresence | None = None
     """Presence of the calibration quantile, when `presence` is `calibrated`."""
     host_name: str = ""
     """Name of the stock host, as it was asked for."""
@@ -52,31 +123,6 @@ class RetrofitConfig:
     weights_sha256: str = ""
     """Digest over all tensors of the state dict, checked whenever a file is loaded."""
     format_version: int = FORMAT_VERSION
-
-    @field_validator("tau")
-    @classmethod
-    def _tau_is_positive(cls, tau: dict[str, float]) -> dict[str, float]:
-        for stream, value in tau.items():
-            if not (math.isfinite(value) and value > 0):
-                msg = f"tau of stream {stream!r} is {value}; it must be positive and finite"
-                raise ValueError(msg)
-        return tau
-
-    @field_validator("eps_den")
-    @classmethod
-    def _eps_is_not_negative(cls, eps_den: float) -> float:
-        if not (math.isfinite(eps_den) and eps_den >= 0):
-            msg = f"eps_den is {eps_den}; it must be zero or positive, and finite"
-            raise ValueError(msg)
-        return eps_den
-
-    @field_validator("target_presence")
-    @classmethod
-    def _target_is_a_presence(cls, target: float | None) -> float | None:
-        if target is not None and not 0 < target < 1:
-            msg = f"target_presence is {target}; it must lie strictly between 0 and 1"
-            raise ValueError(msg)
-        return target
 
     @field_validator("format_version")
     @classmethod

@@ -46,7 +46,8 @@ def audit(
     from experiments.studies.audit.leaks import closed_leak
     from experiments.studies.audit.page import page
     from experiments.studies.audit.write import write
-    from retrofit.config import VARIANTS
+    from retrofit.patching.sources import built_in_name
+    from retrofit.words import VARIANTS
 
     if out is not None:
         prepare_out(out)
@@ -57,7 +58,7 @@ def audit(
     found = run_audit(loaded, names, progress=(lambda _: None) if quiet else say)
     tables = found.tables()
     about: dict[str, Any] = {
-        "built_in": loaded.sha256 == retrofit.describe_host("mini").sha256,
+        "built_in": built_in_name(loaded.sha256) is not None,
         "command": " ".join(["oretro", *sys.argv[1:]]),
         "tolerance": TOLERANCE,
     }

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import retrofit
-    from retrofit.config import Variant
+    from retrofit.words import Variant
 
 EXAMPLES = """\b
 Examples:
@@ -65,9 +65,9 @@ def calibrate(
     from experiments.cli.calibration_options import read_tables
     from experiments.cli.data_options import file_fields
     from experiments.cli.output import built_in_notice, say
-    from retrofit.config import DEFAULT_TARGET_PRESENCE
     from retrofit.patching.calibrate import require_target
     from retrofit.patching.calibration import require_writable
+    from retrofit.words import DEFAULT_TARGET_PRESENCE
 
     presences = list(dict.fromkeys(target_presence or [DEFAULT_TARGET_PRESENCE]))
     for presence in presences:

@@ -12,7 +12,7 @@ from experiments.sweep import variant_name
 if TYPE_CHECKING:
     from experiments.sweep.cases import PlannedCase
     from experiments.sweep.config import SweepConfig
-    from retrofit.config import Variant
+    from retrofit.words import Variant
 
 
 def show_plan(config: SweepConfig, *, as_json: bool) -> None:

@@ -36,12 +36,10 @@ def say_if_shadowed(name: str, what: str) -> None:
 
 def built_in_notice(sha256: str) -> str:
     """What to say wherever figures of the built-in host appear; empty for any other host."""
-    import retrofit
     from experiments.report.remarks import MINI_NOTICE, plain
-    from experiments.sweep.variants import BUILT_IN_HOST
+    from retrofit.patching.sources import built_in_name
 
-    built_in = retrofit.describe_host(BUILT_IN_HOST).sha256 == sha256
-    return plain(MINI_NOTICE) if built_in else ""
+    return plain(MINI_NOTICE) if built_in_name(sha256) else ""
 
 
 def print_json(value: Any) -> None:

@@ -22,7 +22,7 @@ from experiments.cli.data_options import (  # noqa: TC001
 
 if TYPE_CHECKING:
     import retrofit
-    from retrofit.config import Variant
+    from retrofit.words import Variant
 
 EXAMPLES = """\b
 Examples:

@@ -26,13 +26,19 @@ from experiments.io.text import shortened, visible
 from experiments.io.yaml_file import read_yaml
 from experiments.sweep import variant_name
 from experiments.sweep.schema import VARIANT_ORDER
+from retrofit.config import EpsDen, PatchSettings, TargetPresence, Tau
+from retrofit.words import (
+    DEFAULT_EPS_DEN,
+    DEFAULT_EPS_MODE,
+    DEFAULT_HOST,
+    DEFAULT_TARGET_PRESENCE,
+    EpsMode,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DEFAULT_CONFIG = "packaged18"
-MOST = 1e30
-"""Beyond it float32 cannot carry a setting's square root and sum."""
 _FAULTS_SAID = 8
 
 
@@ -56,7 +62,7 @@ class SweepConfig(BaseModel):
 
     suite: str = Field(min_length=1)
     """Name of the comparison; the first column of every table."""
-    host: str = "mini"
+    host: str = DEFAULT_HOST
     """``mini``, an official name, or a path to a checkpoint."""
     variants: tuple[Variant, ...] = ("stock", "oa", "full")
     datasets: tuple[str, ...] = ()
@@ -79,13 +85,13 @@ class SweepConfig(BaseModel):
     """``cpu``, ``cuda``, ``cuda:N``, ``mps``, or ``auto``; settled before the first case."""
     threads: int | None = Field(default=None, ge=1)
     """Threads of torch; None leaves torch's own choice."""
-    target_presence: float = Field(default=0.999, gt=0, lt=1)
+    target_presence: TargetPresence = DEFAULT_TARGET_PRESENCE
     """Presence of the smallest legitimate carriers, from which tau is calibrated."""
-    tau: float | None = Field(default=None, gt=0, le=MOST)
+    tau: Tau | None = None
     """One tau for all sites in place of the calibration."""
-    eps_den: float = Field(default=1e-8, ge=0, le=MOST)
+    eps_den: EpsDen = DEFAULT_EPS_DEN
     """Mass of the value-less extra source of every attention; 0 switches it off."""
-    eps_mode: Literal["absolute", "relative"] = "absolute"
+    eps_mode: EpsMode = DEFAULT_EPS_MODE
     """Whether ``eps_den`` is on the raw scale or relative to the largest present term."""
     timing_repeats: int = Field(default=1, ge=1, le=10_000)
     """Timed predictions per case and variant; their median is reported."""
@@ -95,6 +101,18 @@ class SweepConfig(BaseModel):
     """Also score scikit-learn's Ridge, kNN, random forest and gradient boosting."""
     equivalence_margin_pct: float = Field(default=0.5, gt=0, le=100)
     """Margin of the equivalence test, in percent of stock's RMSE."""
+
+    def patch_settings(self, variant: str) -> PatchSettings:
+        """What the patch of a variant is asked for; ``oa@0.99`` has a target of its own."""
+        name = variant_name.parse(variant)
+        target = None if self.tau is not None else name.target_presence or self.target_presence
+        return PatchSettings.of(
+            name.base,
+            tau=self.tau,
+            target_presence=target,
+            eps_den=self.eps_den,
+            eps_mode=self.eps_mode,
+        )
 
     @field_validator("datasets", "seeds", "variants")
     @classmethod

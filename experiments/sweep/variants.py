@@ -7,7 +7,7 @@ The protocols are what this package relies on; the real classes are ``retrofit.H
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from experiments.errors import ConfigError
 from experiments.sweep import variant_name
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from experiments.sweep.config import SweepConfig
-
-
-BUILT_IN_HOST = "mini"
 
 
 class HostLike(Protocol):
@@ -81,6 +78,7 @@ def load_subjects(config: SweepConfig) -> Subjects:
         ConfigError: the host is a patched checkpoint, which has no stock behaviour to compare with.
     """
     import retrofit
+    from retrofit.patching.sources import built_in_name
 
     host = retrofit.load_host(config.host)
     if isinstance(host, retrofit.Patched):
@@ -92,19 +90,9 @@ def load_subjects(config: SweepConfig) -> Subjects:
     for variant in config.variants:
         if variant == "stock":
             continue
-        name = variant_name.parse(variant)
-        result = retrofit.patch(
-            host,
-            cast("retrofit.config.Variant", name.base),
-            tau=config.tau,
-            target_presence=None
-            if config.tau is not None
-            else name.target_presence or config.target_presence,
-            eps_den=config.eps_den,
-            eps_mode=config.eps_mode,
-        )
+        result = retrofit.patch(host, config.patch_settings(variant))
         # A regressor's own copy: casting or moving it leaves `result` alone.
         model = result.regressor().model_path.model
         patched.append(PatchedVariant(variant, model, result.report.to_dict()))
-    built_in = host.sha256 == retrofit.describe_host(BUILT_IN_HOST).sha256
+    built_in = built_in_name(host.sha256) is not None
     return Subjects(host, built_in, tuple(patched), retrofit.ops.record_kernels)

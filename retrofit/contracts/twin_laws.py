@@ -18,10 +18,10 @@ from retrofit.hosts.registry import generations
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from retrofit.config import Variant
     from retrofit.contracts.figures import Figure, Setting
     from retrofit.hosts.anatomy import Specimen
     from retrofit.hosts.generation import Generation
+    from retrofit.words import Variant
 
 
 def twin_formulas(setting: Setting) -> list[Figure]:

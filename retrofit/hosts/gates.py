@@ -19,7 +19,8 @@ from retrofit.ops import add_gated, ffn_update, gate, oattention, onorm, presenc
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from retrofit.config import EpsMode, RetrofitConfig
+    from retrofit.config import RetrofitConfig
+    from retrofit.words import EpsMode
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from retrofit.hosts.fingerprint import require_known
 from retrofit.hosts.gates import Gates
 from retrofit.hosts.patched_model import MARKER
 from retrofit.hosts.registry import patched_name
-from retrofit.hosts.sites import VARIANT_KINDS, Site, SiteKind
+from retrofit.hosts.sites import VARIANT_KINDS, Site
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     from tabpfn.constants import ModelVersion
     from torch import Tensor
 
-    from retrofit.config import RetrofitConfig, Variant
+    from retrofit.config import RetrofitConfig
     from retrofit.hosts.anatomy import Specimen
     from retrofit.hosts.cost import Cost
     from retrofit.hosts.stages import Look, Stage
+    from retrofit.words import SiteKind, Variant
 
 
 class Member(NamedTuple):

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from retrofit.config import RetrofitConfig
-from retrofit.hosts.sites import KINDS, SiteKind
+from retrofit.words import KINDS, SiteKind
 
 EPS_SHARE_WARNING = 1e-3
 """Share of an attention's mass above which eps_den is no longer negligible (plan, section 6)."""

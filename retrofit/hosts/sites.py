@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from retrofit.config import Variant
+    from retrofit.words import Variant
 
-SiteKind = Literal["attention", "ffn", "norm", "injection", "statistic"]
-KINDS: tuple[SiteKind, ...] = ("attention", "ffn", "norm", "injection", "statistic")
 SOURCES_COUNTED = "number of present sources"
 """What `closed` does where scores are scaled by the number of sources."""
 POSITIONS_BY_RANK = "positions by rank"

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from tabpfn.errors import TabPFNUserError
+from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
-from retrofit.config import DEFAULT_TARGET_PRESENCE, RetrofitConfig, Variant
+from retrofit.config import RetrofitConfig, TargetPresence
 from retrofit.errors import CalibrationError
 from retrofit.files.digest import arrays_sha256
 from retrofit.hosts.clone import alias
@@ -31,6 +32,7 @@ from retrofit.hosts.report import QUANTILE, StreamReport, TableRecord, package_v
 from retrofit.patching.calibration import Calibration
 from retrofit.patching.plan import plan
 from retrofit.patching.target_range import target_fault
+from retrofit.words import DEFAULT_TARGET_PRESENCE, Variant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -210,9 +212,11 @@ def require_target(target_presence: float) -> None:
     Raises:
         CalibrationError: it does not lie strictly between 0 and 1.
     """
-    if not 0 < target_presence < 1:
+    try:
+        TypeAdapter(TargetPresence).validate_python(target_presence)
+    except ValidationError as error:
         msg = f"target_presence is {target_presence}; it must lie strictly between 0 and 1"
-        raise CalibrationError(msg)
+        raise CalibrationError(msg) from error
 
 
 def active(squared_norms: Mapping[str, np.ndarray], stream: str) -> np.ndarray:

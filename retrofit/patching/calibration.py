@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 from pydantic.dataclasses import dataclass
 
-from retrofit.config import Variant
+from retrofit.config import TargetPresence
 from retrofit.errors import CalibrationError
 from retrofit.files import atomic
 from retrofit.files.digest import json_sha256
 from retrofit.files.paths import expand_home
 from retrofit.hosts.report import Spread, StreamReport, TableRecord
+from retrofit.words import Variant
 
 if TYPE_CHECKING:
     import os
@@ -40,7 +41,7 @@ class Calibration:
     """
 
     variant: Variant
-    target_presence: Annotated[float, Field(gt=0, lt=1)]
+    target_presence: TargetPresence
     """Presence that the first percentile of each stream's ``|h|^2`` gets."""
     host_name: str
     host_sha256: str

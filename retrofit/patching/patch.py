@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 from pydantic import TypeAdapter, ValidationError
@@ -17,14 +17,8 @@ from tabpfn.model_loading import resolve_model_version
 from torch import Tensor
 
 from retrofit.closed.regressor import ClosedRegressor
-from retrofit.config import (
-    DEFAULT_EPS_DEN,
-    DEFAULT_TARGET_PRESENCE,
-    EpsMode,
-    PresenceMode,
-    RetrofitConfig,
-    Variant,
-)
+from retrofit.config import PatchSettings, RetrofitConfig, explained
+from retrofit.words import DEFAULT_EPS_DEN, DEFAULT_TARGET_PRESENCE, EpsMode, PresenceMode, Variant
 from retrofit.errors import CheckpointError, VariantError
 from retrofit.files.checkpoint import REPORT, write_patched
 from retrofit.files.digest import tensors_sha256
@@ -149,29 +143,19 @@ class Patched(Host):
 
 def patch(
     host: Host,
-    variant: Variant,
+    variant: Variant | PatchSettings,
     *,
-    tau: float | Mapping[str, float] | Calibration | None = None,
-    presence: Literal["one"] | None = None,
-    target_presence: float | None = None,
     tables: Sequence[CalibrationTable] | None = None,
-    eps_den: float = DEFAULT_EPS_DEN,
-    eps_mode: EpsMode = "absolute",
+    **settings: Any,
 ) -> Patched:
     """Clone a stock host and swap its sites for their O-twins. The host itself is not changed.
 
     Args:
         host: A stock host.
-        variant: ``oa``, ``full`` or ``closed``.
-        tau: Squared carrier norm at which presence is one half, for all streams or by stream; a
-            ``Calibration`` of this host, for example from a file; None to calibrate it now.
-        presence: ``one`` forces every presence to 1: with ``eps_den=0`` the patched host then
-            equals stock up to rounding, which proves the wiring.
-        target_presence: Presence that calibration gives to the first percentile of each stream;
-            None for 0.999.
+        variant: ``oa``, ``full`` or ``closed``; or the settings as a whole.
         tables: To calibrate and report on; None for seeded synthetic ones.
-        eps_den: Mass of the attention's value-less extra source.
-        eps_mode: Whether ``eps_den`` is on the raw scale or relative to the largest present term.
+        settings: ``tau``, ``presence``, ``target_presence``, ``eps_den`` and ``eps_mode``, as
+            ``retrofit.PatchSettings`` describes them.
 
     Raises:
         RetrofitError: the first reason not to patch; nothing was touched.
@@ -179,38 +163,32 @@ def patch(
             another host or of other streams.
         VariantError: the settings contradict each other, or are of another type or out of range.
     """
-    the_plan = plan(host, variant)
+    if isinstance(variant, PatchSettings):
+        asked = dataclasses.replace(variant, **settings)
+    else:
+        asked = PatchSettings.of(variant, **settings)
+    the_plan = plan(host, asked.variant)
     the_plan.require_no_problem()
-    if presence not in (None, "one"):
-        msg = f"presence is {presence!r}; leave it out, or give 'one' to force every presence to 1"
-        raise VariantError(msg)
-    given = {"tau": tau is not None, "presence='one'": presence == "one"}
-    given["target_presence"] = target_presence is not None
-    if sum(given.values()) > 1:
-        names = " and ".join(name for name, is_given in given.items() if is_given)
-        msg = f"{names} exclude each other: each of them settles every presence; give one"
-        raise VariantError(msg)
-
     tables = synthetic_tables() if tables is None else _listed(tables)
-    if tau is None and presence is None:
-        target = DEFAULT_TARGET_PRESENCE if target_presence is None else target_presence
-        tau = calibrate(host, variant, target_presence=target, tables=tables)
+    tau = asked.tau
+    if tau is None and asked.presence is None:
+        target = asked.calibrated_presence
+        tau = calibrate(host, asked.variant, target_presence=target, tables=tables)
     elif isinstance(tau, Calibration):
-        tau.require_fits(host, variant)
+        tau.require_fits(host, asked.variant)
     try:
         config = RetrofitConfig(
-            variant=variant,
+            variant=asked.variant,
             presence=_mode(tau),
             tau=_tau_by_stream(tau, the_plan.streams),
-            eps_den=eps_den,
-            eps_mode=eps_mode,
+            eps_den=asked.eps_den,
+            eps_mode=asked.eps_mode,
             target_presence=tau.target_presence if isinstance(tau, Calibration) else None,
             host_name=host.name,
             host_sha256=host.sha256,
         )
     except ValidationError as error:
-        reasons = "; ".join(item["msg"].removeprefix("Value error, ") for item in error.errors())
-        raise VariantError(reasons) from error
+        raise VariantError(explained(error)) from error
 
     tau_tables = tau.tables if isinstance(tau, Calibration) else []
     report = _report(host, config, the_plan, survey(host, config, tables), tables, tau_tables)

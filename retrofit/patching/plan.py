@@ -6,7 +6,6 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from retrofit.config import VARIANTS, Variant
 from retrofit.errors import (
     AlreadyPatchedError,
     RetrofitError,
@@ -17,7 +16,8 @@ from retrofit.errors import (
 )
 from retrofit.hosts.fingerprint import unsupported
 from retrofit.hosts.host import Host, HostDescription
-from retrofit.hosts.sites import VARIANT_KINDS, Site, SiteKind, counts
+from retrofit.hosts.sites import VARIANT_KINDS, Site, counts
+from retrofit.words import VARIANTS, SiteKind, Variant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

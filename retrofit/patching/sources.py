@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +13,10 @@ from typing import TYPE_CHECKING
 from tabpfn.model_loading import ModelType, _get_model_source, download_model, get_cache_dir
 from tabpfn.settings import settings
 
-from retrofit.config import BUILT_IN_HOSTS
+from retrofit.words import BUILT_IN_HOSTS
 from retrofit.errors import HostNotFoundError
 from retrofit.files.paths import expand_home
+from retrofit.files.digest import file_sha256
 from retrofit.hosts.registry import generations
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ def locate(name: str | os.PathLike[str]) -> Path | None:
         HostNotFoundError: no file and no known name.
     """
     if str(name) in BUILT_IN_HOSTS:
-        return Path(str(files("retrofit") / "assets" / BUILT_IN_HOSTS[str(name)]))
+        return _built_in_path(str(name))
     path = expand_home(name)
     release = _release(str(name))
     # A file may well have a released file's name; "v3" means the same in every folder.
@@ -62,6 +64,20 @@ def locate(name: str | os.PathLike[str]) -> Path | None:
         f"file, a built-in host ({built_in}), or an official name: {official}"
     )
     raise HostNotFoundError(msg)
+
+
+def built_in_name(sha256: str) -> str | None:
+    """Name of the built-in host whose file has this hash; None if it is none of them."""
+    return _built_in_hashes().get(sha256)
+
+
+@cache
+def _built_in_hashes() -> dict[str, str]:
+    return {file_sha256(_built_in_path(name)): name for name in reversed(BUILT_IN_HOSTS)}
+
+
+def _built_in_path(name: str) -> Path:
+    return Path(str(files("retrofit") / "assets" / BUILT_IN_HOSTS[name]))
 
 
 def released_generation(name: str) -> Generation:

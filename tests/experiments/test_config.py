@@ -111,7 +111,7 @@ def test_eps_reaches_the_patch_and_is_the_librarys_by_default(
 ) -> None:
     import retrofit
     from experiments.sweep.variants import load_subjects
-    from retrofit.config import DEFAULT_EPS_DEN
+    from retrofit.words import DEFAULT_EPS_DEN
 
     config = load_config(write(tmp_path, MINIMAL))
     assert (config.eps_den, config.eps_mode) == (DEFAULT_EPS_DEN, "absolute")

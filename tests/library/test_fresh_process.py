@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import retrofit
-from retrofit.config import VARIANTS
+from retrofit.words import VARIANTS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,9 +14,9 @@ from experiments.studies.audit.follow import declaration, entries, follow
 from experiments.studies.audit.insertions import filled, insertions, synthetic_table
 from experiments.studies.audit.sites import site_rows
 from experiments.studies.audit.stages import largest, run
-from retrofit.config import VARIANTS
 from retrofit.hosts.clone import alias
 from retrofit.hosts.stages import LOGITS
+from retrofit.words import VARIANTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -26,8 +26,9 @@ from retrofit.hosts.stages import Stage
 if TYPE_CHECKING:
     from experiments.studies.audit.follow import Entry, StageRow
     from experiments.studies.audit.insertions import ModelTable
-    from retrofit.hosts.sites import Site, SiteKind
+    from retrofit.hosts.sites import Site
     from retrofit.hosts.stages import Look
+    from retrofit.words import SiteKind
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from retrofit import Host
-    from retrofit.config import Variant
+    from retrofit.words import Variant
 
 WIRING_TOLERANCE = 1e-4
 """Largest relative deviation of the logits that float32 rounding explains."""

@@ -60,7 +60,7 @@ def check_attention(
         _check_mask(mask, (batch, heads, receivers, sources))
     if not (math.isfinite(eps_den) and eps_den >= 0):
         raise OperatorError(f"eps_den must be finite and not negative, got {eps_den!r}")
-    if eps_mode not in ("absolute", "relative"):
+    if eps_mode not in EPS_MODES:
         raise OperatorError(f"eps_mode must be 'absolute' or 'relative', got {eps_mode!r}")
 
 

@@ -11,7 +11,6 @@ from retrofit.ops.errors import KernelUnavailableError
 
 Backend: TypeAlias = Literal["auto", "naive", "exact", "direct", "fused", "fused_lse", "fused_sink"]
 KernelName: TypeAlias = Literal["naive", "exact", "direct", "fused_lse", "fused_sink"]
-EpsMode: TypeAlias = Literal["absolute", "relative"]
 
 BACKENDS = ("auto", "naive", "exact", "direct", "fused", "fused_lse", "fused_sink")
 

@@ -27,8 +27,8 @@ def oattention(
     p_BJ: Tensor,
     *,
     mask: Tensor | None = None,
-    eps_den: float = 1e-8,
-    eps_mode: EpsMode = "absolute",
+    eps_den: float = DEFAULT_EPS_DEN,
+    eps_mode: EpsMode = DEFAULT_EPS_MODE,
     scale: float | None = None,
     backend: Backend = "auto",
 ) -> Tensor:

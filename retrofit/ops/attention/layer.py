@@ -46,8 +46,8 @@ class OAttentionConfig:
     bias: bool = True
     """Whether the four projections have a bias."""
     tau: float = 1e-6
-    eps_den: float = 1e-8
-    eps_mode: EpsMode = "absolute"
+    eps_den: float = DEFAULT_EPS_DEN
+    eps_mode: EpsMode = DEFAULT_EPS_MODE
     backend: Backend = "auto"
 
     def __post_init__(self) -> None:
