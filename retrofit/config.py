@@ -15,6 +15,7 @@ from retrofit.words import (
     DEFAULT_EPS_DEN,
     DEFAULT_EPS_MODE,
     DEFAULT_TARGET_PRESENCE,
+    VARIANTS,
     EpsMode,
     PresenceMode,
     Variant,
@@ -73,6 +74,7 @@ class PatchSettings:
         Raises:
             VariantError: a setting is unknown, of another type, out of range, or contradicts one.
         """
+        require_variant(variant)
         try:
             return cls(variant=variant, **settings)
         except ValidationError as error:
@@ -83,6 +85,17 @@ class PatchSettings:
         """The target of a calibration."""
         given = self.target_presence
         return DEFAULT_TARGET_PRESENCE if given is None else given
+
+
+def require_variant(variant: Any) -> None:
+    """Check a variant's name.
+
+    Raises:
+        VariantError: there is no such variant.
+    """
+    if variant not in VARIANTS:
+        msg = f"there is no variant {variant!r}; choose one of {', '.join(VARIANTS)}"
+        raise VariantError(msg)
 
 
 def explained(error: ValidationError) -> str:

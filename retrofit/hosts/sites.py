@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from retrofit.words import KINDS, SiteKind, Variant
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 

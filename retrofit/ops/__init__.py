@@ -11,7 +11,6 @@ from retrofit.ops.attention.dispatch import (
     BACKENDS,
     AttentionRequest,
     Backend,
-    EpsMode,
     KernelChoice,
     choose_kernel,
 )
@@ -26,6 +25,7 @@ from retrofit.ops.norm import ONorm, onorm
 from retrofit.ops.presence import Tau, presence
 from retrofit.ops.standardize import OStandardize
 from retrofit.ops.transformer import OTransformer, OTransformerBlock, OTransformerConfig
+from retrofit.words import EpsMode
 
 __all__ = [
     "BACKENDS",

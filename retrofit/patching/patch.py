@@ -18,7 +18,6 @@ from torch import Tensor
 
 from retrofit.closed.regressor import ClosedRegressor
 from retrofit.config import PatchSettings, RetrofitConfig, explained
-from retrofit.words import DEFAULT_EPS_DEN, DEFAULT_TARGET_PRESENCE, EpsMode, PresenceMode, Variant
 from retrofit.errors import CheckpointError, VariantError
 from retrofit.files.checkpoint import REPORT, write_patched
 from retrofit.files.digest import tensors_sha256
@@ -51,6 +50,8 @@ from retrofit.patching.plan import PatchPlan, plan
 if TYPE_CHECKING:
     import os
     from pathlib import Path
+
+    from retrofit.words import PresenceMode, Variant
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -6,18 +6,17 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from retrofit.config import require_variant
 from retrofit.errors import (
     AlreadyPatchedError,
     RetrofitError,
     SiteMismatchError,
     TrainingModeError,
     UnsupportedHostError,
-    VariantError,
 )
 from retrofit.hosts.fingerprint import unsupported
 from retrofit.hosts.host import Host, HostDescription
 from retrofit.hosts.sites import VARIANT_KINDS, Site, counts
-from retrofit.words import VARIANTS, SiteKind, Variant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from retrofit.hosts.generation import Generation
+    from retrofit.words import SiteKind, Variant
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,7 @@ def plan(host: Host | HostDescription | str | os.PathLike[str], variant: Variant
         UnsupportedHostError: ``host`` is neither a host nor the name of one.
         HostNotFoundError, CheckpointError: as ``describe_host``.
     """
-    if variant not in VARIANTS:
-        msg = f"there is no variant {variant!r}; choose one of {', '.join(VARIANTS)}"
-        raise VariantError(msg)
+    require_variant(variant)
     if isinstance(host, (str, os.PathLike)):
         from retrofit.patching.load import describe_host
 

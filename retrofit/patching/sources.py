@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from tabpfn.model_loading import ModelType, _get_model_source, download_model, get_cache_dir
 from tabpfn.settings import settings
 
-from retrofit.words import BUILT_IN_HOSTS
 from retrofit.errors import HostNotFoundError
-from retrofit.files.paths import expand_home
 from retrofit.files.digest import file_sha256
+from retrofit.files.paths import expand_home
 from retrofit.hosts.registry import generations
+from retrofit.words import BUILT_IN_HOSTS
 
 if TYPE_CHECKING:
     from tabpfn.constants import ModelVersion

@@ -117,7 +117,7 @@ def test_eps_reaches_the_patch_and_is_the_librarys_by_default(
     assert (config.eps_den, config.eps_mode) == (DEFAULT_EPS_DEN, "absolute")
     asked = []
 
-    def stop(*_: object, **settings: object) -> None:
+    def stop(_: object, settings: object) -> None:
         asked.append(settings)
         raise KeyboardInterrupt
 
@@ -126,5 +126,5 @@ def test_eps_reaches_the_patch_and_is_the_librarys_by_default(
     for more in ({}, {"eps_den": 1e-6}):
         with pytest.raises(KeyboardInterrupt):
             load_subjects(load_config(write(tmp_path, MINIMAL + extra), more))
-    eps = [(settings["eps_den"], settings["eps_mode"]) for settings in asked]
+    eps = [(settings.eps_den, settings.eps_mode) for settings in asked]
     assert eps == [(1e-8, "relative"), (1e-6, "relative")]

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from retrofit.ops.errors import OperatorError, ShapeError
+from retrofit.words import EPS_MODES
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 

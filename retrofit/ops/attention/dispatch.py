@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import torch
 
 from retrofit.ops.errors import KernelUnavailableError
+
+if TYPE_CHECKING:
+    from retrofit.words import EpsMode
 
 Backend: TypeAlias = Literal["auto", "naive", "exact", "direct", "fused", "fused_lse", "fused_sink"]
 KernelName: TypeAlias = Literal["naive", "exact", "direct", "fused_lse", "fused_sink"]

@@ -12,11 +12,12 @@ from torch import Tensor
 
 from retrofit.ops.attention.bias import as_4d, silence_absent
 from retrofit.ops.attention.checks import check_attention
-from retrofit.ops.attention.dispatch import AttentionRequest, Backend, EpsMode, choose_kernel
+from retrofit.ops.attention.dispatch import AttentionRequest, Backend, choose_kernel
 from retrofit.ops.attention.kernels import Problem, run_kernel
 from retrofit.ops.attention.recorder import count_kernel
 from retrofit.ops.attention.support import any_absent, present_first
 from retrofit.ops.presence import work_dtype
+from retrofit.words import DEFAULT_EPS_DEN, DEFAULT_EPS_MODE, EpsMode
 
 
 def oattention(

@@ -23,9 +23,10 @@ from retrofit.ops.attention.support import receiver_presence
 from retrofit.ops.errors import OperatorError, ShapeError
 from retrofit.ops.gate import gate
 from retrofit.ops.presence import check_tau, presence_of
+from retrofit.words import DEFAULT_EPS_DEN, DEFAULT_EPS_MODE, EpsMode
 
 if TYPE_CHECKING:
-    from retrofit.ops.attention.dispatch import Backend, EpsMode
+    from retrofit.ops.attention.dispatch import Backend
 
 
 @dataclass(frozen=True)
