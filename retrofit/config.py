@@ -55,6 +55,14 @@ class PatchSettings:
     eps_mode: EpsMode = DEFAULT_EPS_MODE
     """Whether ``eps_den`` is on the raw scale or relative to the largest present term."""
 
+    @field_validator("presence", mode="before")
+    @classmethod
+    def _presence_is_one(cls, presence: Any) -> Any:
+        if presence not in (None, "one"):
+            msg = "leave it out, or give 'one' to force every presence to 1"
+            raise ValueError(msg)
+        return presence
+
     @model_validator(mode="after")
     def _one_source_of_presence(self) -> PatchSettings:
         names = ("tau", "presence", "target_presence")

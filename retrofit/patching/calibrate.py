@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from tabpfn.errors import TabPFNUserError
 from pydantic import TypeAdapter, ValidationError
+from tabpfn.errors import TabPFNUserError
 from torch import Tensor
 
 from retrofit.config import RetrofitConfig, TargetPresence
