@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-EXAMPLES = """
+from experiments.cli import options
+
+EXAMPLES = """\b
 Examples:
-
   oretro ablate                                20 seeds, widths 64 and 256, 2 and 8 blocks
-
   oretro ablate --seeds 2 --width 64           a quick look
-
   oretro ablate --out results/ablation         CSV, markdown, figure and run record as well
 """
 
@@ -29,20 +26,13 @@ def ablate(
         list[int] | None,
         typer.Option("--depth", min=1, help="Blocks; repeat for several; 2 and 8."),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Folder for CSV, markdown, figure; none by default."),
-    ] = None,
-    no_figure: Annotated[
-        bool, typer.Option("--no-figure", help="Draw no figure; matplotlib is not needed.")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the summary as JSON on stdout.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No remarks on stderr.")] = False,
+    out: options.OutFolder = None,
+    figures: options.Figures = True,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Insert a zero token into a standard host, an OA-only host and an OTransformer."""
-    from experiments.cli.output import print_json, print_table, say
+    from experiments.cli.output import command_line, print_json, print_table, progress, say_written
     from experiments.errors import ConfigError
     from experiments.io.writable import prepare_out
     from experiments.studies.ablation.ablation import (
@@ -60,14 +50,12 @@ def ablate(
     if odd := [size for size in widths if size % default.heads]:
         raise ConfigError(f"--width {odd[0]}: not a multiple of the {default.heads} heads")
     config = AblationConfig(seeds=seeds, widths=widths, depths=depths)
-    figures = run_ablation(config, report=(lambda _: None) if quiet else say)
-    summary = summarise(figures)
+    found = run_ablation(config, report=progress(quiet))
+    summary = summarise(found)
     if as_json:
         print_json(after_last_block(summary).to_dict("records"))
     else:
         for title, cells in overview(summary):
             print_table(f"{title}: median (largest)", *cells)
     if out is not None:
-        command = ["oretro", *sys.argv[1:]]
-        written = write_ablation(figures, config, out, command, with_figure=not no_figure)
-        say("written: " + ", ".join(str(path) for path in written))
+        say_written(write_ablation(found, config, out, command_line(), with_figure=figures))

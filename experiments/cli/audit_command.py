@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-EXAMPLES = """Examples:
+from experiments.cli import options
 
+EXAMPLES = """\b
+Examples:
   oretro audit                                  the built-in host, all variants
-
   oretro audit my-v3.ckpt --variant closed      one variant of another host
-
   oretro audit mini --out results/closure       the committed results
 """
 
 
 def audit(
-    host: Annotated[str, typer.Argument(help="mini, an official name, or a path.")] = "mini",
+    host: options.Host = "mini",
     variant: Annotated[
         list[str] | None, typer.Option(help="stock, oa, full or closed; may be repeated. [all]")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for the tables, page and figure.")
-    ] = None,
-    figures: Annotated[
-        bool, typer.Option(help="Draw the heat map (needs matplotlib) beside the tables.")
-    ] = True,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
+    out: options.OutFolder = None,
+    figures: options.Figures = True,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Insert NULL rows and columns into a host's input and follow what they do, stage by stage."""
-    import sys
-
     import torch
 
     import retrofit
-    from experiments.cli.output import print_json, say
+    from experiments.cli.output import command_line, print_json, progress, say
     from experiments.io.writable import prepare_out
     from experiments.studies.audit.audit import TOLERANCE
     from experiments.studies.audit.audit import audit as run_audit
@@ -55,16 +46,15 @@ def audit(
     torch.set_num_threads(1)
     loaded = retrofit.load_host(host)
     names = tuple(variant) if variant else ("stock", *VARIANTS)
-    found = run_audit(loaded, names, progress=(lambda _: None) if quiet else say)
+    found = run_audit(loaded, names, progress=progress(quiet))
     tables = found.tables()
     about: dict[str, Any] = {
         "built_in": built_in_name(loaded.sha256) is not None,
-        "command": " ".join(["oretro", *sys.argv[1:]]),
+        "command": " ".join(command_line()),
         "tolerance": TOLERANCE,
     }
     if out is not None:
-        command = ["oretro", *sys.argv[1:]]
-        write(out, host, loaded.sha256, tables, about, command=command, figures=figures)
+        write(out, host, loaded.sha256, tables, about, command=command_line(), figures=figures)
         say(f"wrote {out}")
     if as_json:
         print_json({name: frame.to_dict("records") for name, frame in tables.items()})

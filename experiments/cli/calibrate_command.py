@@ -7,19 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from experiments.cli.calibration_options import (  # noqa: TC001  (typer reads them when it runs)
-    Tables,
-    Targets,
-)
-from experiments.cli.data_options import (  # noqa: TC001
-    Decimal,
-    Delimiter,
-    Dropped,
-    Encoding,
-)
+from experiments.cli import options
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import retrofit
     from retrofit.words import Variant
@@ -34,31 +25,22 @@ Examples:
 
 
 def calibrate(
-    host: Annotated[str, typer.Argument(help="mini, an official name, or a path.")],
-    variant: Annotated[str, typer.Option(help="oa, full or closed.")] = "full",
-    target_presence: Annotated[
-        list[float] | None,
-        typer.Option(help="Presence of the carriers' first percentile; may be repeated. [0.999]"),
-    ] = None,
-    table: Tables = None,
-    target: Targets = None,
-    drop: Dropped = None,
-    decimal: Decimal = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
+    host: options.Host,
+    variant: options.Variant = "full",
+    target_presence: options.TargetPresences = None,
+    table: options.Tables = None,
+    target: options.Targets = None,
+    drop: options.Dropped = None,
+    decimal: options.Decimal = None,
+    delimiter: options.Delimiter = None,
+    encoding: options.Encoding = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the .json file that patch reads.")
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an existing output file.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List streams and tables; load no weights.")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
+    overwrite: options.Overwrite = False,
+    dry_run: options.DryRun = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Measure the carriers of every stream on calibration tables, and set tau from them."""
     import retrofit
@@ -106,6 +88,7 @@ def _show_plan(
     as_json: bool,
 ) -> None:
     from experiments.cli.output import print_json, print_table
+    from experiments.report.columns import Column, show
     from retrofit.patching.calibrate import record, synthetic_tables
 
     records = [record(table) for table in (synthetic_tables() if tables is None else tables)]
@@ -115,9 +98,13 @@ def _show_plan(
         return
     title = f"{plan.variant} on {plan.host}: {len(plan.streams)} streams"
     print_table(title, ("stream",), [(name,) for name in plan.streams])
-    header = ("table", "rows", "columns", "sha256")
-    rows = [(item.name, str(item.rows), str(item.columns), item.sha256[:12]) for item in records]
-    print_table(f"{len(records)} calibration tables", header, rows)
+    columns: list[Column[Any]] = [
+        Column("name", "table"),
+        Column("rows", "rows"),
+        Column("columns", "columns"),
+        Column("sha256", "sha256", value=lambda item: item.sha256[:12]),
+    ]
+    print_table(f"{len(records)} calibration tables", *show(columns, records))
     if plan.note:
         typer.echo(f"{plan.host}: {plan.note}")
 
@@ -127,76 +114,70 @@ def _show(
 ) -> None:
     """Everything measured, target presences side by side: a small tau is no success by itself."""
     from experiments.cli.output import print_json, print_table
+    from experiments.report.columns import Column, show
 
     first = found[0]
     if as_json:
         print_json(_plain(found, written, built_in=built_in))
         return
+
+    def per_target(*figures: tuple[str, str, str]) -> list[Column[Any]]:
+        """Columns of a figure's name, header and form, for every target presence in turn."""
+        return [
+            Column(name, f"{header} @{item.target_presence:g}", form.format, _of(at, name))
+            for at, item in enumerate(found)
+            for name, header, form in figures
+        ]
+
     by_stream = list(zip(*(item.streams for item in found), strict=True))
-    marks = [f" @{item.target_presence:g}" for item in found]
+    stream: Column[Any] = Column("name", "stream", value=_of(0, "name"))
+    measured: list[Column[Any]] = [
+        Column("tokens", "tokens", value=_of(0, "tokens")),
+        Column("q01", "|h|^2 1 %", "{:.4g}".format, _of(0, "squared_norm_q01")),
+        Column("median", "|h|^2 median", "{:.4g}".format, _of(0, "squared_norm_median")),
+    ]
+    radii = per_target(("tau", "tau", "{:.4g}"), ("null_radius", "null radius", "{:.3g}"))
     tables = ", ".join(str(table) for table in first.tables)
     print_table(
         f"{first.variant} on {first.host_name}: carriers of {len(by_stream)} streams, on {tables}",
-        (
-            *("stream", "tokens", "|h|^2 1 %", "|h|^2 median"),
-            *(name + mark for mark in marks for name in ("tau", "null radius")),
-        ),
-        [
-            (
-                *(row[0].name, str(row[0].tokens)),
-                *(f"{row[0].squared_norm_q01:.4g}", f"{row[0].squared_norm_median:.4g}"),
-                *(cell for item in row for cell in (f"{item.tau:.4g}", f"{item.null_radius:.3g}")),
-            )
-            for row in by_stream
-        ],
+        *show([stream, *measured, *radii], by_stream),
+    )
+    presences = per_target(
+        ("presence_min", "smallest", "{:.6f}"),
+        ("presence_q01", "1 %", "{:.6f}"),
+        ("presence_median", "median", "{:.6f}"),
     )
     print_table(
         "presence of the smallest, the 1st percentile and the median token",
-        ("stream", *(name + mark for mark in marks for name in ("smallest", "1 %", "median"))),
-        [
-            (
-                row[0].name,
-                *(
-                    f"{presence:.6f}"
-                    for item in row
-                    for presence in (item.presence_min, item.presence_q01, item.presence_median)
-                ),
-            )
-            for row in by_stream
-        ],
+        *show([stream, *presences], by_stream),
     )
+    spread: list[Column[Any]] = [
+        Column("target_presence", "target presence", "{:g}".format),
+        Column("min", "smallest", "{:.3g}".format, lambda item: item.null_radius.min),
+        Column("median", "median", "{:.3g}".format, lambda item: item.null_radius.median),
+        Column("max", "largest", "{:.3g}".format, lambda item: item.null_radius.max),
+    ]
     print_table(
         "null radius: carrier norm of presence 1/2, relative to its stream's median norm",
-        ("target presence", "smallest", "median", "largest"),
-        [
-            (f"{item.target_presence:g}", *(f"{radius:.3g}" for radius in _spread(item)))
-            for item in found
-        ],
+        *show(spread, found),
     )
 
 
-def _spread(item: retrofit.Calibration) -> tuple[float, float, float]:
-    radius = item.null_radius
-    return radius.min, radius.median, radius.max
+def _of(at: int, name: str) -> Callable[[Sequence[Any]], Any]:
+    """A figure of one stream at one of the target presences."""
+    return lambda row: getattr(row[at], name)
 
 
 def _plain(
     found: Sequence[retrofit.Calibration], written: Path | None, *, built_in: bool
 ) -> dict[str, Any]:
-    first = found[0]
+    first, names = found[0], ("target_presence", "null_radius", "streams")
     return {
         "host": {"name": first.host_name, "sha256": first.host_sha256, "built_in": built_in},
         "variant": first.variant,
         "tables": first.tables,
         "versions": first.versions,
-        "targets": [
-            {
-                "target_presence": item.target_presence,
-                "null_radius": item.null_radius,
-                "streams": item.streams,
-            }
-            for item in found
-        ],
+        "targets": [{name: getattr(item, name) for name in names} for item in found],
         "written": str(written) if written else None,
     }
 

@@ -1,29 +1,14 @@
-"""Options that name calibration tables, and the files that they mean."""
+"""The calibration tables that options name."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from retrofit import CalibrationTable
-
-Tables = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--table",
-        help="CSV or parquet file to calibrate on, not one to evaluate on; may be repeated. "
-        "[seeded synthetic tables]",
-    ),
-]
-Targets = Annotated[
-    list[str] | None,
-    typer.Option("--target", help="Column to predict: one for all tables, or one for each."),
-]
 
 
 def read_tables(

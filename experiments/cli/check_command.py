@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from enum import Enum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-EXAMPLES = """
+from experiments.cli import options
+
+EXAMPLES = """\b
 Examples:
-
   oretro check                                 every law, dtype and kernel on the CPU
-
   oretro check --dtype float32 --device cuda   one dtype on a GPU
-
   oretro check --memory --out results/contracts    what the project publishes
 """
 
@@ -46,17 +43,19 @@ def check(
     memory: Annotated[
         bool, typer.Option("--memory", help="Measure one long attention's peak memory too; Linux.")
     ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Folder for CSV, markdown, record; none by default."),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print every figure as JSON on stdout.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No remarks on stderr.")] = False,
+    out: options.OutFolder = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Measure functions, modules and hosts' twins against their laws; exit 1 if one is broken."""
-    from experiments.cli.output import print_json, print_table, say
+    from experiments.cli.output import (
+        command_line,
+        print_json,
+        print_table,
+        progress,
+        say,
+        say_written,
+    )
     from experiments.io.writable import prepare_out
     from experiments.studies.check.check import (
         DTYPES,
@@ -74,7 +73,7 @@ def check(
     names = {item.value for item in dtype or []}
     dtypes = tuple(name for name in DTYPES if not names or name in names)
     config = CheckConfig(dtypes, device.value, seed, memory)
-    result = run_check(config, report=(lambda _: None) if quiet else say)
+    result = run_check(config, report=progress(quiet))
     if as_json:
         print_json({"figures": result.figures.to_dict("records"), "memory": result.memory})
     else:
@@ -86,8 +85,7 @@ def check(
         if result.memory:
             print_table("peak memory", *memory_cells(result.memory))
     if out is not None:
-        written = write_check(result, out, ["oretro", *sys.argv[1:]])
-        say("written: " + ", ".join(str(path) for path in written))
+        say_written(write_check(result, out, command_line()))
     say(f"{len(result.figures)} figures, {len(result.failed)} beyond their bound")
     if not result.ok:
         raise typer.Exit(1)

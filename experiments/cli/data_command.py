@@ -7,13 +7,7 @@ from typing import Annotated
 
 import typer
 
-from experiments.cli.data_options import (  # noqa: TC001  (typer reads them when it runs)
-    Decimal,
-    Delimiter,
-    Dropped,
-    Encoding,
-    Words,
-)
+from experiments.cli import options
 
 EXAMPLES = """\b
 Examples:
@@ -23,9 +17,6 @@ Examples:
 """
 data = typer.Typer(no_args_is_help=True, help="List, inspect and fetch data sets.", epilog=EXAMPLES)
 
-_JSON = typer.Option("--json", help="Print JSON on stdout and nothing else there.")
-_CACHE = typer.Option(help="OpenML cache folder. [the client's own]")
-_OFFLINE = typer.Option("--offline", help="Never use the network.")
 
 LIST_EXAMPLES = """\b
 Examples:
@@ -46,7 +37,7 @@ Examples:
 
 
 @data.command("list", epilog=LIST_EXAMPLES)
-def list_data(as_json: Annotated[bool, _JSON] = False) -> None:
+def list_data(as_json: options.AsJson = False) -> None:
     """List every data set that has a name of its own; any other task is openml:ID."""
     from experiments.cli.output import print_json, print_table
     from experiments.data import available
@@ -64,17 +55,15 @@ def list_data(as_json: Annotated[bool, _JSON] = False) -> None:
 @data.command("show", epilog=SHOW_EXAMPLES)
 def show_data(
     name: Annotated[str, typer.Argument(help="A name from 'oretro data list', or a file.")],
-    target: Annotated[
-        str | None, typer.Option(help="Column to predict, for a file of your own.")
-    ] = None,
-    drop: Dropped = None,
-    words: Words = None,
-    decimal: Decimal = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    cache: Annotated[Path | None, _CACHE] = None,
-    offline: Annotated[bool, _OFFLINE] = False,
-    as_json: Annotated[bool, _JSON] = False,
+    target: options.Target = None,
+    drop: options.Dropped = None,
+    words: options.Words = None,
+    decimal: options.Decimal = None,
+    delimiter: options.Delimiter = None,
+    encoding: options.Encoding = None,
+    cache: options.Cache = None,
+    offline: options.Offline = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Load one data set and show what a sweep would see of it."""
     from experiments.cli.data_options import file_fields, file_options, openml_options
@@ -96,12 +85,12 @@ def show_data(
     path = Path(name) if target or (Path(name).is_file() and not built_in) else None
     if path is None and built_in:
         say_if_shadowed(name, "data set")
-    options = {
+    given = {
         **file_options(path, fields),
         "datasets": [] if path else [name],
-        "openml": openml_options(cache, offline=offline or None),
+        "openml": openml_options(cache, offline=offline),
     }
-    table = load_only(load_config("packaged18", options))
+    table = load_only(load_config("packaged18", given))
     facts = table_facts(table)
     if as_json:
         print_json(facts)
@@ -125,12 +114,10 @@ def _is_built_in(name: str) -> bool:
 
 @data.command("fetch", epilog=FETCH_EXAMPLES)
 def fetch_data(
-    config: Annotated[
-        str, typer.Argument(help="A YAML file, or the name of a built-in configuration.")
-    ],
-    cache: Annotated[Path | None, _CACHE] = None,
-    offline: Annotated[bool, _OFFLINE] = False,
-    as_json: Annotated[bool, _JSON] = False,
+    config: options.Config,
+    cache: options.Cache = None,
+    offline: options.Offline = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Download what a configuration needs of OpenML, and check every file of it.
 
@@ -141,8 +128,8 @@ def fetch_data(
     from experiments.data.facts import fetch
     from experiments.sweep.config import load_config
 
-    options = {"openml": openml_options(cache, offline=offline or None)}
-    states = list(fetch(load_config(config, options), progress=say))
+    given = {"openml": openml_options(cache, offline=offline)}
+    states = list(fetch(load_config(config, given), progress=say))
     if as_json:
         print_json(states)
     elif not states:

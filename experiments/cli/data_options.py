@@ -1,33 +1,12 @@
-"""Options that say where tables come from and how files are read, as fields of a configuration."""
+"""Where tables come from and how files are read: options as fields of a configuration."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-Dropped = Annotated[
-    list[str] | None,
-    typer.Option("--drop", help="Column of a file to leave out; may be repeated."),
-]
-Words = Annotated[
-    list[str] | None,
-    typer.Option("--words", help="Column of a file whose numbers are names; may be repeated."),
-]
-Decimal = Annotated[
-    str | None, typer.Option("--decimal", help="Decimal mark of a file: '.' or ','. [.]")
-]
-Delimiter = Annotated[
-    str | None,
-    typer.Option("--delimiter", help="Mark between the cells of a CSV, or 'tab'. [its header's]"),
-]
-Encoding = Annotated[
-    str | None, typer.Option("--encoding", help="Encoding of a CSV, such as cp1252. [utf-8]")
-]
 
 
 def file_fields(**options: str | list[str] | None) -> dict[str, Any]:
@@ -65,7 +44,7 @@ def file_options(data: Path | None, fields: Mapping[str, Any]) -> dict[str, Any]
     return {"files": [{"path": data, **fields}], "suite": readable_name(data.stem or str(data))}
 
 
-def openml_options(cache: Path | None, *, offline: bool | None) -> dict[str, Any] | None:
+def openml_options(cache: Path | None, *, offline: bool) -> dict[str, Any] | None:
     """Fields of ``openml`` that were given; None if none was."""
-    given = {"cache": cache, "offline": offline}
+    given = {"cache": cache, "offline": offline or None}
     return {name: value for name, value in given.items() if value is not None} or None

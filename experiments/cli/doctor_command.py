@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+from experiments.cli import options
 
 EXAMPLES = """\b
 Examples:
@@ -14,9 +14,7 @@ Examples:
 
 
 def doctor(
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")
-    ] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Show versions, devices, threads, kernels, hosts, data and caches; contact nothing."""
     from experiments.cli.output import print_json, print_table

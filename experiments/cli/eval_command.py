@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.cli.data_options import (  # noqa: TC001  (typer reads them when it runs)
-    Decimal,
-    Delimiter,
-    Dropped,
-    Encoding,
-    Words,
-)
+from experiments.cli import options
 
 if TYPE_CHECKING:
     from experiments.sweep.config import SweepConfig
@@ -34,9 +28,7 @@ Examples:
 
 
 def evaluate(
-    config: Annotated[
-        str, typer.Argument(help="A YAML file, or the name of a built-in configuration.")
-    ] = "packaged18",
+    config: options.Config = "packaged18",
     host: Annotated[
         str | None, typer.Option(help="mini, an official name, or a path to a checkpoint.")
     ] = None,
@@ -47,31 +39,20 @@ def evaluate(
     data: Annotated[
         Path | None, typer.Option(help="A CSV or parquet file in place of named data sets.")
     ] = None,
-    target: Annotated[str | None, typer.Option(help="Column of --data to predict.")] = None,
-    drop: Dropped = None,
-    words: Words = None,
-    decimal: Decimal = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    cache: Annotated[
-        Path | None, typer.Option(help="OpenML cache folder. [the client's own]")
-    ] = None,
-    offline: Annotated[
-        bool | None, typer.Option("--offline", help="OpenML from the cache alone.")
-    ] = None,
+    target: options.Target = None,
+    drop: options.Dropped = None,
+    words: options.Words = None,
+    decimal: options.Decimal = None,
+    delimiter: options.Delimiter = None,
+    encoding: options.Encoding = None,
+    cache: options.Cache = None,
+    offline: options.Offline = False,
     seeds: Annotated[str | None, typer.Option(help="Such as 1729,2718.")] = None,
     limit: Annotated[int | None, typer.Option(help="Run the first so many cases only.")] = None,
-    target_presence: Annotated[
-        float | None,
-        typer.Option(help="Presence of the carriers' first percentile, which sets tau."),
-    ] = None,
+    target_presence: options.TargetPresence = None,
     tau: Annotated[float | None, typer.Option(help="One tau for all sites.")] = None,
-    eps_den: Annotated[
-        float | None, typer.Option(help="Mass of attention's value-less source. [1e-8]")
-    ] = None,
-    eps_mode: Annotated[
-        str | None, typer.Option(help="Scale of --eps-den: absolute or relative. [absolute]")
-    ] = None,
+    eps_den: options.EpsDen = None,
+    eps_mode: options.EpsModes = None,
     threads: Annotated[int | None, typer.Option(help="Threads of each case.")] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Cases at a time.")] = 1,
     dask: Annotated[
@@ -97,13 +78,9 @@ def evaluate(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Forget earlier results in the folder; start anew.")
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List cases and sites; load no weights.")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    dry_run: options.DryRun = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Compare stock and patched hosts; run again after a stop to go on where it was."""
     if tau is not None and target_presence is not None:
@@ -121,7 +98,7 @@ def evaluate(
         delimiter=delimiter,
         encoding=encoding,
     )
-    options: dict[str, Any] = {
+    given: dict[str, Any] = {
         "host": host,
         "variants": _split(variants),
         "datasets": _datasets(datasets),
@@ -130,7 +107,7 @@ def evaluate(
         "target_presence": target_presence,
         "tau": tau,
         "eps_den": eps_den,
-        "eps_mode": eps_mode,
+        "eps_mode": eps_mode and eps_mode.value,
         "threads": threads,
         "timing_repeats": timing_repeats,
         "noise_floor": noise_floor,
@@ -139,8 +116,8 @@ def evaluate(
         **file_options(data, fields),
     }
     if data is not None and datasets is None:
-        options["datasets"] = []
-    settings = load_config(config, options)
+        given["datasets"] = []
+    settings = load_config(config, given)
     if config in builtin_configs():
         say_if_shadowed(config, "configuration")
     if settings.host in ("mini", "v3"):

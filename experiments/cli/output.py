@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from experiments.cli.app import PROGRAM
 from experiments.sweep.schema import SCORED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from experiments.report.summary import Summary
     from experiments.sweep.run import Outcome, Progress
@@ -34,12 +35,29 @@ def say_if_shadowed(name: str, what: str) -> None:
         say(f"note: {name} is the built-in {what}; the file of that name here is ./{name}")
 
 
+def progress(quiet: bool) -> Callable[[str], None]:
+    """What a long command tells its remarks: stderr, or nobody."""
+    return (lambda _: None) if quiet else say
+
+
+def say_written(paths: Iterable[Path]) -> None:
+    """Say which files are there now."""
+    for path in paths:
+        say(f"wrote {path}")
+
+
+def command_line() -> list[str]:
+    """The command as it was given, for the record."""
+    return [PROGRAM, *sys.argv[1:]]
+
+
 def built_in_notice(sha256: str) -> str:
     """What to say wherever figures of the built-in host appear; empty for any other host."""
-    from experiments.report.remarks import MINI_NOTICE, plain
+    from experiments.report.remarks import MINI_NOTICE
+    from experiments.report.remarks import plain as sentence
     from retrofit.patching.sources import built_in_name
 
-    return plain(MINI_NOTICE) if built_in_name(sha256) else ""
+    return sentence(MINI_NOTICE) if built_in_name(sha256) else ""
 
 
 def print_json(value: Any) -> None:

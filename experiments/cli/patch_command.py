@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import math
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from experiments.cli.calibration_options import (  # noqa: TC001  (typer reads them when it runs)
-    Tables,
-    Targets,
-)
-from experiments.cli.data_options import (  # noqa: TC001
-    Decimal,
-    Delimiter,
-    Dropped,
-    Encoding,
-)
+from experiments.cli import options
 
 if TYPE_CHECKING:
     import retrofit
@@ -34,47 +24,28 @@ Examples:
 """
 
 
-class EpsMode(str, Enum):
-    """What eps_den is relative to."""
-
-    absolute = "absolute"
-    relative = "relative"
-
-
 def patch(
-    host: Annotated[str, typer.Argument(help="mini, an official name, or a path.")],
-    variant: Annotated[str, typer.Option(help="oa, full or closed.")] = "full",
+    host: options.Host,
+    variant: options.Variant = "full",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the patched .safetensors file.")
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an existing output file.")
-    ] = False,
-    target_presence: Annotated[
-        float | None, typer.Option(help="Presence of the carriers' first percentile. [0.999]")
-    ] = None,
+    overwrite: options.Overwrite = False,
+    target_presence: options.TargetPresence = None,
     tau: Annotated[
         str | None,
         typer.Option(help="One tau for all sites, or a file that 'oretro calibrate' wrote."),
     ] = None,
-    table: Tables = None,
-    target: Targets = None,
-    drop: Dropped = None,
-    decimal: Decimal = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    eps_den: Annotated[
-        float | None, typer.Option(min=0, help="Mass of attention's value-less source. [1e-8]")
-    ] = None,
-    eps_mode: Annotated[
-        EpsMode, typer.Option(help="Scale of --eps-den: raw, or the largest present term's.")
-    ] = EpsMode.absolute,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List the sites; load no weights.")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")
-    ] = False,
+    table: options.Tables = None,
+    target: options.Targets = None,
+    drop: options.Dropped = None,
+    decimal: options.Decimal = None,
+    delimiter: options.Delimiter = None,
+    encoding: options.Encoding = None,
+    eps_den: options.EpsDen = None,
+    eps_mode: options.EpsModes = None,
+    dry_run: options.DryRun = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Patch a host and report every site: its classes, tau, presence and null radius."""
     import retrofit
@@ -92,9 +63,9 @@ def patch(
     chosen = cast("Variant", variant)
     description = retrofit.describe_host(host)
     plan = retrofit.plan(description, chosen)
-    settings: dict[str, Any] = {"eps_mode": eps_mode.value, "target_presence": target_presence}
-    if eps_den is not None:
-        settings["eps_den"] = eps_den
+    given: dict[str, Any] = {"target_presence": target_presence, "eps_den": eps_den}
+    given["eps_mode"] = eps_mode and eps_mode.value
+    settings = {name: value for name, value in given.items() if value is not None}
     if tau is not None:
         settings["tau"] = _tau(tau, description, chosen)
     if output is not None:
@@ -132,69 +103,65 @@ def _tau(
 
 def _show_plan(plan: retrofit.PatchPlan, *, as_json: bool) -> None:
     from experiments.cli.output import print_json, print_table
+    from experiments.report.columns import Column, show
 
     if as_json:
-        print_json(
-            {
-                "host": plan.host,
-                "variant": plan.variant,
-                "counts": plan.counts,
-                "sites": plan.sites,
-                "skipped": plan.skipped,
-                "streams": plan.streams,
-                "problems": [problem.message for problem in plan.problems],
-                "note": plan.note,
-            }
-        )
+        names = ("host", "variant", "counts", "sites", "skipped", "streams")
+        problems = [problem.message for problem in plan.problems]
+        shown = {name: getattr(plan, name) for name in names}
+        print_json({**shown, "problems": problems, "note": plan.note})
     else:
-        rows = [(site.name, site.kind, site.stock_class, site.twin_class) for site in plan.sites]
-        counts = ", ".join(f"{count} {kind}" for kind, count in plan.counts.items())
-        title = f"{plan.variant} on {plan.host}: {len(plan.sites)} sites ({counts})"
-        print_table(title, ("site", "kind", "class", "becomes"), rows)
+        columns: list[Column[Any]] = [
+            Column("name", "site"),
+            Column("kind", "kind"),
+            Column("stock_class", "class"),
+            Column("twin_class", "becomes"),
+        ]
+        print_table(_title(plan.variant, plan.host, plan), *show(columns, plan.sites))
         if plan.note:
             typer.echo(f"{plan.host}: {plan.note}")
     plan.require_no_problem()
 
 
+def _title(variant: str, host: str, of: retrofit.PatchPlan | retrofit.PatchReport) -> str:
+    counts = ", ".join(f"{count} {kind}" for kind, count in of.counts.items())
+    return f"{variant} on {host}: {len(of.sites)} sites ({counts})"
+
+
 def _show_report(patched: retrofit.Patched, written: Path | None, *, as_json: bool) -> None:
-    from experiments.cli.output import built_in_notice, print_json, print_table, say
+    from experiments.cli.output import built_in_notice, print_json, print_table, say, say_written
+    from experiments.report.columns import Column, show
 
     report = patched.report
     config = report.config
     if as_json:
         print_json({**report.to_dict(), "written": str(written) if written else None})
     else:
-        counts = ", ".join(f"{count} {kind}" for kind, count in report.counts.items())
-        print_table(
-            f"{patched.variant} on {patched.name}: {len(report.sites)} sites ({counts})",
-            ("site", "kind", "becomes", "calls", "largest eps share"),
-            [
-                (site.name, site.kind, site.class_after, _whole(site.calls), _short(site.eps_share))
-                for site in report.sites
-            ],
-        )
-        print_table(
-            f"{len(report.streams)} streams, measured on {', '.join(map(str, report.tables))}",
-            ("stream", "tau", "min presence", "1 % presence", "median presence", "null radius"),
-            [
-                (
-                    stream.name,
-                    _short(stream.tau),
-                    f"{stream.presence_min:.6f}",
-                    f"{stream.presence_q01:.6f}",
-                    f"{stream.presence_median:.6f}",
-                    _short(stream.null_radius),
-                )
-                for stream in report.streams
-            ],
-        )
+        sites: list[Column[Any]] = [
+            Column("name", "site"),
+            Column("kind", "kind"),
+            Column("class_after", "becomes"),
+            Column("calls", "calls"),
+            Column("eps_share", "largest eps share", "{:.3g}".format),
+        ]
+        streams: list[Column[Any]] = [
+            Column("name", "stream"),
+            Column("tau", "tau", "{:.3g}".format),
+            Column("presence_min", "min presence", "{:.6f}".format),
+            Column("presence_q01", "1 % presence", "{:.6f}".format),
+            Column("presence_median", "median presence", "{:.6f}".format),
+            Column("null_radius", "null radius", "{:.3g}".format),
+        ]
+        print_table(_title(patched.variant, patched.name, report), *show(sites, report.sites))
+        measured_on = ", ".join(map(str, report.tables))
+        title = f"{len(report.streams)} streams, measured on {measured_on}"
+        print_table(title, *show(streams, report.streams))
         typer.echo(f"tau {_origin(report)}; eps_den {config.eps_den:g}, {config.eps_mode}")
     if notice := built_in_notice(patched.sha256):
         say(notice)
     for warning in report.warnings:
         say(f"warning: {warning}")
-    if written:
-        say(f"wrote {written}")
+    say_written([written] if written else [])
 
 
 def _origin(report: retrofit.PatchReport) -> str:
@@ -202,11 +169,3 @@ def _origin(report: retrofit.PatchReport) -> str:
         return "as given"
     tables = ", ".join(str(table) for table in report.tau_tables)
     return f"calibrated for presence {report.config.target_presence:g} on {tables}"
-
-
-def _short(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}"
-
-
-def _whole(value: int | None) -> str:
-    return "-" if value is None else str(value)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from experiments.cli import options
+
 if TYPE_CHECKING:
     from experiments.pretrain.checkpoint import Checkpoint
 
@@ -40,11 +42,9 @@ def pretrain(
         Path | None,
         typer.Option(help="A recorded pace.csv: repeat that wall-clock run step by step."),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be trained, then stop.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    dry_run: options.DryRun = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Train a mini host of any TabPFN architecture; run again to resume after a stop or a kill.
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from experiments.cli import options
+
 EXAMPLES = """\b
 Examples:
   oretro report runs/packaged18-mini                    into the same folder
@@ -25,12 +27,8 @@ def report(
         float | None,
         typer.Option(min=1e-6, help="Margin of the equivalence test, in percent. [the run's]"),
     ] = None,
-    figures: Annotated[
-        bool, typer.Option("--figures/--no-figures", help="Draw PNG and SVG figures.")
-    ] = True,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")
-    ] = False,
+    figures: options.Figures = True,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write markdown, LaTeX, figures and a self-contained HTML page from a results folder."""
     from experiments.cli.output import print_json, scores_in_json

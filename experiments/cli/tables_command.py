@@ -2,51 +2,38 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-EXAMPLES = """Examples:
+from experiments.cli import options
 
+EXAMPLES = """\b
+Examples:
   oretro bench-tables                              64 tables on the built-in host
-
   oretro bench-tables my-v3.ckpt --tables 16 --members 1
 """
 
 
 def bench_tables(
-    host: Annotated[str, typer.Argument(help="mini, an official name, or a path.")] = "mini",
+    host: options.Host = "mini",
     tables: Annotated[int, typer.Option(min=1, help="Number of tables.")] = 64,
     members: Annotated[
         list[int] | None, typer.Option(help="Ensemble members; may be repeated. [1 and 8]")
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds.")] = 5,
-    threads: Annotated[int, typer.Option(min=0, help="Threads of torch; 0: as it is.")] = 0,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps or auto.")] = "cpu",
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for tables.csv, .md and .json.")
-    ] = None,
+    threads: options.Threads = 0,
+    device: options.Device = "cpu",
+    out: options.OutFolder = None,
 ) -> None:
     """Compare predict_tables with a loop over tables: the same predictions, and how much faster."""
-    import sys
-
-    import torch
-
-    import retrofit
-    from experiments.cli.output import built_in_notice, print_table, say
-    from experiments.io.writable import prepare_out
-    from experiments.machine.device import resolve_device
+    from experiments.cli.bench_command import prepare, say_whose
+    from experiments.cli.output import command_line, print_table, say, say_written
     from experiments.report.columns import show
     from experiments.studies.bench.tables import COLUMNS, write_tables_bench
     from experiments.studies.bench.tables import bench_tables as run_bench
 
-    if out is not None:
-        prepare_out(out)
-    if threads:
-        torch.set_num_threads(threads)
-    where = resolve_device(device)
-    loaded = retrofit.load_host(host)
+    loaded, where = prepare(host, threads, device, out)
     rows = run_bench(
         loaded,
         tables=tables,
@@ -56,10 +43,6 @@ def bench_tables(
         progress=say,
     )
     print_table(f"{tables} tables on {host}, padded beside one by one", *show(COLUMNS, rows))
-    if notice := built_in_notice(loaded.sha256):
-        say(notice)
+    built_in = say_whose(loaded)
     if out is not None:
-        built_in = bool(notice)
-        command = ["oretro", *sys.argv[1:]]
-        for path in write_tables_bench(out, host, rows, command, built_in=built_in):
-            say(f"wrote {path}")
+        say_written(write_tables_bench(out, host, rows, command_line(), built_in=built_in))

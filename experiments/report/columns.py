@@ -50,14 +50,14 @@ class Column(Generic[Row]):
         return row.get(self.name, math.nan) if isinstance(row, dict) else getattr(row, self.name)
 
     def cell(self, row: Row) -> str:
-        """What is shown: a name as it is, a figure in its form, a dash for NaN."""
+        """What is shown: a name as it is, a figure in its form."""
         value = self.of(row)
         return value if isinstance(value, str) else Number(shown(value, self.form))
 
 
 def shown(value: Any, form: Callable[[Any], str]) -> str:
-    """A figure in its form, a dash for NaN."""
-    return NONE if isinstance(value, float) and math.isnan(value) else form(value)
+    """A figure in its form, a dash for one that is not there, None or NaN."""
+    return NONE if value is None or value != value else form(value)
 
 
 def show(columns: Sequence[Column[Row]], rows: Iterable[Row]) -> Cells:

@@ -5,20 +5,27 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 from command_line import call
 from fakes import FakeModel, subjects
+from typer.main import get_command
 
 from experiments.cli import app
 from experiments.sweep.folder.results import read_cases
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PROJECT = Path(__file__).parent.parent.parent / "pyproject.toml"
 HEAVY = {"torch", "tabpfn", "pandas", "numpy", "scipy", "sklearn", "yaml", "retrofit"}
 
 
@@ -108,6 +115,34 @@ def test_every_command_explains_itself(
 ) -> None:
     assert call(monkeypatch, command, "--help") == 0
     assert "Usage" in capsys.readouterr().out
+
+
+def test_version_is_the_packages(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, "--version") == 0
+    stated = re.search(r'^version = "(.*)"$', PROJECT.read_text(), re.MULTILINE)
+    assert stated is not None
+    assert capsys.readouterr().out == f"oretro {stated[1]}\n"
+
+
+def options() -> Iterator[tuple[str, str]]:
+    """Every option of every command, with its help text."""
+    commands = list(get_command(app).commands.values())
+    for command in commands:
+        commands += list(getattr(command, "commands", {}).values())
+        yield from ((name, item.help) for item in command.params for name in item.opts[:1])
+
+
+SHARED = """
+--json --quiet --dry-run --overwrite --drop --words --decimal --delimiter --encoding --cache
+--offline --table --eps-den --eps-mode --figures
+"""
+
+
+@pytest.mark.parametrize("name", SHARED.split())
+def test_a_shared_option_says_the_same_everywhere(name: str) -> None:
+    assert len({text for option, text in options() if option == name}) == 1
 
 
 @pytest.mark.parametrize(
