@@ -135,7 +135,7 @@ class _Recorder(PatchedModel):
         maybe_replace_linears_on_mps(model, [weight.device])
         return model.to(weight.device, weight.dtype)
 
-    def forward(  # the engine at hand passes nothing else
+    def forward(  # type: ignore[override]  # the engine at hand passes nothing else
         self: Any, x: Tensor, y: Tensor, *, task_type: str | None = None, **options: Any
     ) -> Any:
         batch, test = x.shape[1], x.shape[0] - y.shape[0]

@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from retrofit.words import EpsMode
 
 
+def heads(projection: nn.Module, x_BSE: Tensor, head_dim: int) -> Tensor:
+    """Project and split: (B, S, E) -> (B, S, H, D)."""
+    B, S, _ = x_BSE.shape
+    projected: Tensor = projection(x_BSE)
+    return projected.view(B, S, -1, head_dim)
+
+
 @dataclass(frozen=True)
 class Gates:
     """Settings of one patched module: plain numbers, so that casting a model cannot round them."""

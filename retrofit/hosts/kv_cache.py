@@ -1,7 +1,7 @@
 """Key/value caches that remember the presence of the rows they were made from.
 
 A cached key no longer shows the carrier it came from, so presence is stored beside it.
-Shapes: B batch, N train rows, H key/value heads, D head width.
+Shapes: B batch, N train rows, C columns, H key/value heads, D head width.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from tabpfn.architectures.kv_cache import (
     QuantizedKVCacheEntry,
 )
 from torch import Tensor
+
+from retrofit.errors import UnsupportedModeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,6 +107,71 @@ class PresentCache:
             entries = [cache.kv.pop(layer) for cache in caches]
             joined[layer] = type(entries[0]).concatenate(entries)
         return joined
+
+
+@dataclass
+class ClosedCache(PresentCache):
+    """Mixin before a cache class with presence: what was declared NULL when it was built."""
+
+    train_rows: Tensor | None = None
+    """(B, N); None if nothing was declared."""
+    columns: Tensor | None = None
+    """(B, C); None if nothing was declared."""
+
+    def masks(self, train: int, columns: int) -> tuple[Tensor, Tensor]:
+        """Presence of train rows (B, N) and columns (B, C), all True where nothing was declared."""
+        if self.train_rows is not None and self.columns is not None:
+            return self.train_rows, self.columns
+        stock: Any = self
+        batch, device = stock.train_shape[0], next(iter(stock.kv.values())).key.device
+        shapes = (batch, train), (batch, columns)
+        every_row, every_column = (torch.ones(s, dtype=torch.bool, device=device) for s in shapes)
+        return every_row, every_column
+
+    def to(self, device: torch.device | str) -> Self:
+        """This cache on another device."""
+        train_rows, columns = (
+            None if mask is None else mask.to(device) for mask in (self.train_rows, self.columns)
+        )
+        return self.of(super().to(device), train_rows=train_rows, columns=columns)
+
+    def quantize(self, dtype: torch.dtype = QUANTIZED_KV_DTYPE) -> Self:
+        """This cache with quantised keys and values."""
+        quantised: Any = super().quantize(dtype)
+        return self.of(quantised, train_rows=self.train_rows, columns=self.columns)
+
+    @classmethod
+    def concatenate(cls, caches: Sequence[KVCache]) -> Self:
+        """One cache with the batch elements of ``caches`` in order; consumes them."""
+        closed: list[Any] = [cls.of(cache) for cache in caches]
+        joined: Any = super().concatenate(caches)
+        if all(cache.columns is None for cache in closed):
+            return cls.of(joined)
+        parts = []
+        for cache in closed:
+            assert cache.scaler_cache is not None
+            parts.append(cache.masks(cache.train_shape[1], cache.scaler_cache["mean"].shape[-1]))
+        train_rows, columns = (torch.cat(masks) for masks in zip(*parts, strict=False))
+        return cls.of(joined, train_rows=train_rows, columns=columns)
+
+
+def present_entry(
+    cached: KVCacheEntry | QuantizedKVCacheEntry, dtype: torch.dtype, block: str
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Keys and values (B, N, H, D) in ``dtype``, and the presence (B, N) of their rows.
+
+    Raises:
+        UnsupportedModeError: the cache was built by a model without presence.
+    """
+    if isinstance(cached, PresentQuantizedKVCacheEntry):
+        cached = cached.dequantize(dtype)
+    if not isinstance(cached, PresentKVCacheEntry) or cached.presence is None:
+        msg = (
+            f"{block}: the key/value cache holds no presence, so it was built by a stock model; "
+            "fit the patched model again with fit_mode='fit_with_cache'"
+        )
+        raise UnsupportedModeError(msg)
+    return cached.key.to(dtype), cached.value.to(dtype), cached.presence
 
 
 def _moved(

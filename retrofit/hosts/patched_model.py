@@ -1,4 +1,7 @@
-"""What the patched models of all generations share: their settings, and the promises they check."""
+"""What the patched models of all generations share: their settings, and the promises they check.
+
+Shapes: R rows, B batch, C columns, N train rows, M test rows.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from retrofit.hosts.declare import declared
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tabpfn.architectures.interface import PerformanceOptions
     from torch import Tensor
 
     from retrofit.config import RetrofitConfig
@@ -32,6 +36,43 @@ class PatchedModel:
     """Gates of the sites that belong to the model itself."""
     cache_class: type[Any]
     """Key/value caches that hold presence; others were built by a stock model."""
+
+    def forward(
+        self,
+        x: Tensor | dict[str, Tensor],
+        y: Tensor | dict[str, Tensor] | None,
+        *,
+        only_return_standard_out: bool = True,
+        categorical_inds: list[list[int]] | None = None,
+        performance_options: PerformanceOptions | None = None,
+        task_type: str | None = None,
+        kv_cache: Any = None,
+        return_kv_cache: bool = False,
+        x_is_test_only: bool = False,
+    ) -> Any:
+        """Stock's forward on ``x`` (R, B, C) and ``y`` (N,) or (N, B): logits (M, B, n_out).
+
+        Raises:
+            NonFiniteOutputError: a logit is NaN or infinite.
+            UnsupportedModeError: ``kv_cache`` was built by a stock model, or rows or columns are
+                declared NULL and this variant would read them.
+        """
+        self._require_supported(kv_cache)
+        result = super().forward(  # type: ignore[misc]
+            x,
+            y,
+            only_return_standard_out=only_return_standard_out,
+            categorical_inds=categorical_inds,
+            performance_options=performance_options,
+            task_type=task_type,
+            kv_cache=kv_cache,
+            return_kv_cache=return_kv_cache,
+            x_is_test_only=x_is_test_only,
+        )
+        output, cache = result if return_kv_cache else (result, None)
+        logits = output if only_return_standard_out else output["standard"]
+        self._require_finite(logits)
+        return (output, self.cache_class.of(cache)) if return_kv_cache else output
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False

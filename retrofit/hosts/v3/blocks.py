@@ -21,22 +21,15 @@ from tabpfn.architectures.tabpfn_v3 import (
     TransformerBlock,
     _DtypeMatchingRMSNorm,
 )
-from torch import Tensor, nn
+from torch import Tensor
 
-from retrofit.errors import UnsupportedModeError
-from retrofit.hosts.kv_cache import PresentKVCacheEntry, PresentQuantizedKVCacheEntry
+from retrofit.hosts.gates import heads
+from retrofit.hosts.kv_cache import PresentKVCacheEntry, present_entry
 
 if TYPE_CHECKING:
     from tabpfn.architectures.kv_cache import KVCacheEntry, QuantizedKVCacheEntry
 
     from retrofit.hosts.gates import Gates
-
-
-def _heads(projection: nn.Module, x_BSE: Tensor, head_dim: int) -> Tensor:
-    """Project and split: (B, S, E) -> (B, S, H, D)."""
-    B, S, _ = x_BSE.shape
-    projected: Tensor = projection(x_BSE)
-    return projected.view(B, S, -1, head_dim)
 
 
 class OCrossAttentionBlock(CrossAttentionBlock):
@@ -53,9 +46,9 @@ class OCrossAttentionBlock(CrossAttentionBlock):
         receivers = gates.norm(self.layernorm_q, "layernorm_q", x_BQE, p_BQ)
         sources = gates.norm(self.layernorm_kv, "layernorm_kv", context_BVE, p_BV)
 
-        q_BQHD = _heads(attn.q_projection, receivers, attn.head_dim)
-        k_BVHD = _heads(attn.k_projection, sources, attn.head_dim)
-        v_BVHD = _heads(attn.v_projection, sources, attn.head_dim)
+        q_BQHD = heads(attn.q_projection, receivers, attn.head_dim)
+        k_BVHD = heads(attn.k_projection, sources, attn.head_dim)
+        v_BVHD = heads(attn.v_projection, sources, attn.head_dim)
         if attn.softmax_scaling_layer is not None:
             q_BQHD = attn.softmax_scaling_layer(q_BQHD, gates.source_count(p_BV))
         out = attn.out_projection(gates.attend("attn", q_BQHD, k_BVHD, v_BVHD, p_BV))
@@ -113,10 +106,10 @@ class OTransformerBlock(TransformerBlock):
         gates, attention = self.gates, self.attention
         p_BC, context = self._normed(context_BCE)
         p_BQ, receivers = (p_BC, context) if query_BQE is context_BCE else self._normed(query_BQE)
-        q_BQHD = _heads(attention.q_projection, receivers, attention.head_dim)
-        k_BCHD = _heads(attention.k_projection, context, attention.head_dim)
+        q_BQHD = heads(attention.q_projection, receivers, attention.head_dim)
+        k_BCHD = heads(attention.k_projection, context, attention.head_dim)
         q_BQHD, k_BCHD = gates.rotate(rope, q_BQHD, p_BQ), gates.rotate(rope, k_BCHD, p_BC)
-        v_BCHD = _heads(attention.v_projection, context, attention.head_dim)
+        v_BCHD = heads(attention.v_projection, context, attention.head_dim)
         out = attention.out_projection(gates.attend("attention", q_BQHD, k_BCHD, v_BCHD, p_BC))
         return gates.emit(out, p_BQ)
 
@@ -194,16 +187,8 @@ class OICLTransformerBlock(ICLTransformerBlock):
 
     def _from_cache(self, x_BRE: Tensor, cached: KVCacheEntry | QuantizedKVCacheEntry) -> Tensor:
         p_BR, q_BRHD, _ = self._queries(x_BRE)
-        if isinstance(cached, PresentQuantizedKVCacheEntry):
-            cached = cached.dequantize(q_BRHD.dtype)
-        if not isinstance(cached, PresentKVCacheEntry) or cached.presence is None:
-            msg = (
-                f"{self.gates.name}: the key/value cache holds no presence, so it was built by a "
-                "stock model; fit the patched model again with fit_mode='fit_with_cache'"
-            )
-            raise UnsupportedModeError(msg)
-        k_BNHD, v_BNHD = cached.key.to(q_BRHD.dtype), cached.value.to(q_BRHD.dtype)
-        return self._emit(self._mix(q_BRHD, k_BNHD, v_BNHD, cached.presence), p_BR)
+        k_BNHD, v_BNHD, p_BN = present_entry(cached, q_BRHD.dtype, self.gates.name)
+        return self._emit(self._mix(q_BRHD, k_BNHD, v_BNHD, p_BN), p_BR)
 
     def _attend(
         self, x_BRE: Tensor, single_eval_pos: int | None
@@ -213,8 +198,8 @@ class OICLTransformerBlock(ICLTransformerBlock):
         rows = x_BRE.shape[1]
         train = rows if single_eval_pos is None else single_eval_pos
         p_BR, q_BRHD, normed = self._queries(x_BRE)
-        k_BNHD = _heads(attention.k_projection, normed[:, :train], attention.head_dim)
-        v_BNHD = _heads(attention.v_projection, normed[:, :train], attention.head_dim)
+        k_BNHD = heads(attention.k_projection, normed[:, :train], attention.head_dim)
+        v_BNHD = heads(attention.v_projection, normed[:, :train], attention.head_dim)
         p_BN = p_BR[:, :train]
 
         test_heads = attention.num_kv_heads_test
@@ -232,7 +217,7 @@ class OICLTransformerBlock(ICLTransformerBlock):
         p_BR = self.gates.presence("carrier", x_BRE)
         normed = self.gates.norm(self.layernorm, "layernorm", x_BRE, p_BR)
         attention = self.icl_attention
-        return p_BR, _heads(attention.q_projection, normed, attention.head_dim), normed
+        return p_BR, heads(attention.q_projection, normed, attention.head_dim), normed
 
     def _mix(self, q_BRHD: Tensor, k_BNHD: Tensor, v_BNHD: Tensor, p_BN: Tensor) -> Tensor:
         scaling = self.icl_attention.softmax_scaling_layer

@@ -11,109 +11,26 @@ cell, W width of a row.
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING, Any
-
 import torch
 from torch import Tensor
 
-from retrofit.errors import PresenceError, UnsupportedModeError
-from retrofit.hosts.declare import Presence, calling, current_call
+from retrofit.hosts.closed_model import ClosedModel
 from retrofit.hosts.v3.cache import ClosedV3Cache
 from retrofit.hosts.v3.statistics import OStandardizedTabPFNV3
 
-if TYPE_CHECKING:
-    from tabpfn.architectures.interface import PerformanceOptions
-    from tabpfn.architectures.tabpfn_v3 import TabPFNV3Cache
 
-
-class OClosedTabPFNV3(OStandardizedTabPFNV3):
+class OClosedTabPFNV3(ClosedModel, OStandardizedTabPFNV3):
     """A TabPFN v3 that obeys the presence declared around a call (``retrofit.declaring``)."""
 
-    def forward(
-        self,
-        x: Tensor | dict[str, Tensor],
-        y: Tensor | dict[str, Tensor] | None,
-        *,
-        only_return_standard_out: bool = True,
-        categorical_inds: list[list[int]] | None = None,
-        performance_options: PerformanceOptions | None = None,
-        task_type: str | None = None,
-        kv_cache: TabPFNV3Cache | None = None,
-        return_kv_cache: bool = False,
-        x_is_test_only: bool = False,
-    ) -> Any:
-        """As ``OTabPFNV3.forward``; logits of NULL test rows are NaN, and of these alone.
+    closed_cache_class = ClosedV3Cache
 
-        The full output (``only_return_standard_out=False``) of a call with a declaration flags
-        them too: ``test_present`` (M, B). A cache built with NULL rows or columns remembers them.
-
-        Raises:
-            PresenceError: the declaration does not fit the call, or contradicts the cache.
-            UnsupportedModeError: presence is forced to 1, so nothing can be NULL; or gradient
-                checkpointing was asked for.
-            NonFiniteOutputError: a logit of a present row is NaN or infinite.
-        """
-        options: dict[str, Any] = {
-            "only_return_standard_out": only_return_standard_out,
-            "categorical_inds": categorical_inds,
-            "performance_options": performance_options,
-            "task_type": task_type,
-            "kv_cache": kv_cache,
-            "return_kv_cache": return_kv_cache,
-            "x_is_test_only": x_is_test_only,
-        }
-        x_RBC, y_N = _tensors(x, y)
-        insertion = current_call().insertion
-        if insertion is None:
-            return self._forward(x_RBC, y_N, options)
-        assert y_N is not None, "tabpfn's engines always hand the targets over"
-        filled = insertion.fill(x_RBC, y_N, self.train_statistics, x_is_test_only=x_is_test_only)
-        with calling(filled.call):
-            result = self._forward(filled.x_RBC, filled.y_N, options)
-        if not return_kv_cache:
-            return insertion.given_rows(result, filled.test)
-        return insertion.given_rows(result[0], filled.test), result[1]
-
-    def _forward(self, x_RBC: Tensor, y: Tensor | None, options: dict[str, Any]) -> Any:
-        """``forward`` on a table in which every declared row and column has its place."""
-        call = current_call()
-        kv_cache, return_kv_cache = options["kv_cache"], options["return_kv_cache"]
-        performance_options = options["performance_options"]
-        x_is_test_only = options["x_is_test_only"]
-        built = kv_cache if kv_cache is not None and not kv_cache.is_empty() else None
-        remembered = isinstance(built, ClosedV3Cache) and built.columns is not None
-        presence = call.presence or (Presence() if remembered else None)
-        if presence is None:
-            result = super().forward(x_RBC, y, **options)
-            if not return_kv_cache:
-                return result
-            return result[0], ClosedV3Cache.of(result[1])
-        if self.retrofit_config.presence == "one":
-            msg = "presence is forced to 1 in this host, so no row or column can be NULL"
-            raise UnsupportedModeError(msg)
-        if performance_options is not None and performance_options.force_recompute_layer:
-            msg = "gradient checkpointing (force_recompute_layer) does not know NULL rows"
-            raise UnsupportedModeError(msg)
-
-        y_NB = _targets(y, x_RBC.shape[1])
-        train_BN, test_BM, columns_BC = _masks(presence, built, x_RBC, y_NB, x_is_test_only)
-        rows_BR = test_BM if x_is_test_only else torch.cat((train_BN, test_BM), dim=1)
-        cells_RBC = (rows_BR[:, :, None] & columns_BC[:, None]).transpose(0, 1)
-        with calling(dataclasses.replace(call, presence=presence)):
-            result = super().forward(
-                _pack_features(x_RBC, cells_RBC), _pack_targets(y_NB, train_BN.T), **options
-            )
-        output, cache = result if return_kv_cache else (result, None)
-        test_MB = test_BM.T
-        if options["only_return_standard_out"]:
-            output = output.masked_fill(~test_MB[..., None], torch.nan)
-        else:
-            logits = output["standard"].masked_fill(~test_MB[..., None], torch.nan)
-            output = {**output, "standard": logits, "test_present": test_MB}
-        if not return_kv_cache:
-            return output
-        return output, ClosedV3Cache.of(cache, train_rows=train_BN, columns=columns_BC)
+    def _told(
+        self, x_RBC: Tensor, y_NB: Tensor, cells_RBC: Tensor, rows_NB: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        return (
+            torch.cat((x_RBC, cells_RBC.to(x_RBC.dtype)), dim=-1),
+            torch.stack((y_NB, rows_NB.to(y_NB.dtype)), dim=-1),
+        )
 
     def _preprocess_and_group(
         self,
@@ -273,59 +190,3 @@ def _gather_columns(value_BRC: Tensor, source_BCG: Tensor) -> Tensor:
         for source_BC in source_BCG.unbind(-1)
     ]
     return torch.stack(parts, dim=-1)
-
-
-def _tensors(
-    x: Tensor | dict[str, Tensor], y: Tensor | dict[str, Tensor] | None
-) -> tuple[Tensor, Tensor | None]:
-    """Features (R, B, C) and targets from what stock accepts."""
-    return x["main"] if isinstance(x, dict) else x, y["main"] if isinstance(y, dict) else y
-
-
-def _targets(y: Tensor | None, batch: int) -> Tensor:
-    """Targets (N, B) from (N,), (N, B) or (N, B, 1).
-
-    Raises:
-        PresenceError: there is no train row.
-    """
-    if y is None or not y.shape[0]:
-        msg = "rows or columns are declared NULL, and there is no train row at all"
-        raise PresenceError(msg)
-    if y.dim() == 3:
-        y = y.squeeze(-1)
-    return y[:, None].expand(-1, batch) if y.dim() == 1 else y
-
-
-def _masks(
-    presence: Presence,
-    built: TabPFNV3Cache | None,
-    x_RBC: Tensor,
-    y_NB: Tensor,
-    x_is_test_only: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Train rows (B, N), test rows (B, M), columns (B, C): what is declared and what is cached."""
-    rows, batch, columns = x_RBC.shape
-    train = y_NB.shape[0]
-    test = rows if x_is_test_only else rows - train
-    train_BN, test_BM, columns_BC = (
-        mask.to(x_RBC.device) for mask in presence.masks(batch, train, test, columns)
-    )
-    if built is None:
-        return train_BN, test_BM, columns_BC
-    cached_BN, cached_BC = ClosedV3Cache.of(built).masks(train, columns)
-    for name, given, cached in (
-        ("train_rows", presence.train_rows, cached_BN),
-        ("columns", presence.columns, cached_BC),
-    ):
-        if given is not None and not torch.equal(given.to(cached.device).expand_as(cached), cached):
-            msg = f"{name} differ from those that the cache was built with; leave them out"
-            raise PresenceError(msg)
-    return cached_BN, test_BM, cached_BC
-
-
-def _pack_features(x_RBC: Tensor, present_RBC: Tensor) -> Tensor:
-    return torch.cat((x_RBC.where(present_RBC, 0.0), present_RBC.to(x_RBC.dtype)), dim=-1)
-
-
-def _pack_targets(y_NB: Tensor, present_NB: Tensor) -> Tensor:
-    return torch.stack((y_NB.where(present_NB, 0.0), present_NB.to(y_NB.dtype)), dim=-1)
