@@ -21,7 +21,7 @@ from retrofit.words import (
     Variant,
 )
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 MOST = 1e30
 """Beyond any tau or eps_den that means something, and well inside float32."""
@@ -142,7 +142,7 @@ class RetrofitConfig:
     host_sha256: str = ""
     """sha256 of the stock host's checkpoint file, or of its tensors for a model in memory."""
     weights_sha256: str = ""
-    """Digest over all tensors of the state dict, checked whenever a file is loaded."""
+    """Digest over the weights of a file, checked whenever it is loaded; empty in memory."""
     format_version: int = FORMAT_VERSION
 
     @field_validator("format_version")

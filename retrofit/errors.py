@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 
+def brief(reason: object, length: int = 300) -> str:
+    """What someone else's error says, in one line of at most ``length`` characters."""
+    line = " ".join(str(reason).split())
+    return line if len(line) <= length else f"{line[: length - 3]}..."
+
+
 class RetrofitError(Exception):
     """Base of every error that ``retrofit`` raises on purpose."""
 

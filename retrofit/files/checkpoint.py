@@ -1,45 +1,66 @@
-"""Reading and writing checkpoint files: headers, integrity, and the patched file format.
+"""Reading checkpoint files, stock or patched, and writing patched ones.
+
+A file is read once: its hash, its settings and its weights are of the same bytes. What kind of file
+it is, its first bytes say, never its name.
 
 A patched file is a ``.safetensors`` file whose header holds, as JSON, what tabpfn expects
-(``architecture_name``, ``config``, ``inference_config``) and a digest over everything in it. The
-settings of the retrofit stand in the architecture configuration under ``oretro``.
+(``architecture_name``, ``config``, ``inference_config``) and the report of the patch. The settings
+of the retrofit stand in the architecture's configuration under ``oretro``, and a seal beside them
+(``retrofit.files.seal``).
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pickle
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-from zipfile import is_zipfile
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, TypeAlias
+from zipfile import ZIP_STORED, ZipFile
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.torch import load, save
 from torch import Tensor
 
-from retrofit.errors import CheckpointError
+from retrofit.errors import CheckpointError, brief
 from retrofit.files.atomic import require_writable, write_atomic
-from retrofit.files.digest import json_sha256, tensors_sha256
+from retrofit.files.seal import REPORT, is_criterion, sealed
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
-CONTENT_DIGEST = "oretro_content_sha256"
-REPORT = "oretro_report"
+_FIELDS = ("architecture_name", "config", "inference_config", REPORT)
+"""What is read of a file besides its tensors."""
+_LARGEST_HEADER = 2**24
+_MOST_VALUES = 100_000
+_DEEPEST = 64
 
 
-@dataclass(frozen=True)
-class Header:
-    """What a checkpoint file says of itself, without its weights."""
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """What a checkpoint file holds."""
 
     path: Path
+    sha256: str
+    """sha256 of the file's bytes."""
     fields: Mapping[str, Any]
-    """Every JSON field of the file, the state dict left out."""
-    dtypes: Mapping[str, torch.dtype]
-    """dtype of every tensor as it is stored."""
+    """The fields that stand beside the weights, as plain data."""
+    tensors: Mapping[str, Tensor]
+    """Every tensor of the state dict, on the CPU, in the dtype it is stored in."""
+
+    @property
+    def dtypes(self) -> dict[str, torch.dtype]:
+        """dtype of every tensor as it is stored."""
+        return {name: tensor.dtype for name, tensor in self.tensors.items()}
+
+    @property
+    def criterion_state(self) -> dict[str, Tensor]:
+        """Tensors that belong to the output distribution rather than to the model."""
+        return {name: tensor for name, tensor in self.tensors.items() if is_criterion(name)}
 
     @property
     def architecture_name(self) -> str:
@@ -86,50 +107,41 @@ class Header:
         return value
 
 
-def read_header(path: Path) -> Header:
-    """Read what a ``.safetensors`` or ``.ckpt`` file says of itself.
+_Content: TypeAlias = tuple[Mapping[str, Any], Mapping[str, Tensor]]
 
-    A ``.ckpt`` is unpickled with ``weights_only=True``: it can hold no code.
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Read a safetensors file, or a file that ``torch.save`` wrote, whatever it is called.
+
+    A pickle is read with ``weights_only=True``: no code runs from it.
 
     Raises:
-        CheckpointError: the file is damaged, or holds objects other than tensors and plain data.
+        CheckpointError: the file is of another kind, damaged, holds objects other than tensors and
+            plain data, or claims to hold more than it can.
     """
-    if path.suffix == ".safetensors":
-        return _read_safetensors_header(path)
     try:
-        # Only torch's zip format can be mapped; the one before it has to be read.
-        content = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zipfile(path))
+        with path.open("rb") as file:
+            read = _reader(file.read(16))
+            file.seek(0)
+            content = file.read()
+        fields, tensors = read(content)
+        kept = {name: fields[name] for name in _FIELDS if name in fields}
+        _require_bounded(kept)
+        for name, tensor in tensors.items():
+            _require_dense(name, tensor, len(content))
     except pickle.UnpicklingError as error:
         msg = (
             f"{path} is not a checkpoint that can be read without running code from it; export it "
             "as .safetensors from where you trust it"
         )
         raise CheckpointError(msg) from error
-    except (RuntimeError, EOFError, ValueError, OSError, KeyError) as error:
-        msg = f"{path} is not a readable checkpoint ({error}); it may be cut or damaged"
+    except MemoryError:
+        raise
+    except Exception as error:  # the parsers raise anything at what they do not expect
+        reason = brief(error) or type(error).__name__
+        msg = f"{path} is not a readable checkpoint ({reason}); it may be cut or damaged"
         raise CheckpointError(msg) from error
-    if not isinstance(content, dict) or not isinstance(content.get("state_dict"), dict):
-        msg = f"{path} holds no 'state_dict'; it is not a tabpfn checkpoint"
-        raise CheckpointError(msg)
-    state = content.pop("state_dict")
-    return Header(path, content, {name: tensor.dtype for name, tensor in state.items()})
-
-
-def verify_patched(header: Header) -> None:
-    """Check every tensor and every field of a patched file against the digest inside it.
-
-    Raises:
-        CheckpointError: something differs from what was saved.
-    """
-    with safe_open(header.path, framework="pt") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    fields = {key: value for key, value in header.fields.items() if key != CONTENT_DIGEST}
-    if header.fields.get(CONTENT_DIGEST) != _content_sha256(tensors, fields):
-        msg = (
-            f"{header.path} is damaged or was edited: its content does not match the sha256 "
-            "inside it; copy it again, or patch its host again"
-        )
-        raise CheckpointError(msg)
+    return Checkpoint(path, hashlib.sha256(content).hexdigest(), kept, dict(tensors))
 
 
 def require_writable_checkpoint(path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
@@ -152,42 +164,73 @@ def write_patched(
     """
     require_writable_checkpoint(path, overwrite=overwrite)
     owned = _owning_their_storage(tensors)
-    content = {**fields, CONTENT_DIGEST: _content_sha256(owned, fields)}
+    content = sealed(fields, owned)
     metadata = {key: json.dumps(value, sort_keys=True) for key, value in content.items()}
     write_atomic(path, save(owned, metadata=metadata), error=CheckpointError)
 
 
-def _read_safetensors_header(path: Path) -> Header:
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            dtypes = {
-                name: _SAFETENSORS_DTYPES[file.get_slice(name).get_dtype()]
-                for name in file.keys()  # noqa: SIM118
-            }
-        return Header(path, {key: json.loads(value) for key, value in metadata.items()}, dtypes)
-    except (SafetensorError, KeyError, ValueError, OSError) as error:
-        msg = f"{path} is not a readable .safetensors file ({error}); it may be cut or damaged"
-        raise CheckpointError(msg) from error
+def _reader(head: bytes) -> Callable[[bytes], _Content]:
+    """How to read a file that begins with ``head``."""
+    if head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= _LARGEST_HEADER:
+        return _from_safetensors
+    if head.startswith(b"PK\x03\x04"):
+        return _from_zip
+    if head.startswith(pickle.PROTO):
+        return _from_pickle
+    msg = "by its first bytes it is neither a safetensors file nor one that torch.save wrote"
+    raise ValueError(msg)
 
 
-_SAFETENSORS_DTYPES = {
-    "F64": torch.float64,
-    "F32": torch.float32,
-    "F16": torch.float16,
-    "BF16": torch.bfloat16,
-    "I64": torch.int64,
-    "I32": torch.int32,
-    "I16": torch.int16,
-    "I8": torch.int8,
-    "U8": torch.uint8,
-    "BOOL": torch.bool,
-}
+def _from_safetensors(content: bytes) -> _Content:
+    tensors = load(content)
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    metadata = header.get("__metadata__", {})
+    return {name: json.loads(metadata[name]) for name in _FIELDS if name in metadata}, tensors
 
 
-def _content_sha256(tensors: Mapping[str, Tensor], fields: Mapping[str, Any]) -> str:
-    plain = json.loads(json.dumps(fields))
-    return json_sha256({"tensors": tensors_sha256(tensors), "fields": plain})
+def _from_zip(content: bytes) -> _Content:
+    with ZipFile(BytesIO(content)) as archive:
+        members = archive.infolist()
+    inflated = sum(member.file_size for member in members)
+    if inflated > len(content) or any(member.compress_type != ZIP_STORED for member in members):
+        msg = f"a zip archive that inflates to {inflated} bytes; torch.save compresses nothing"
+        raise ValueError(msg)
+    return _from_pickle(content)
+
+
+def _from_pickle(content: bytes) -> _Content:
+    held = torch.load(BytesIO(content), map_location="cpu", weights_only=True)
+    if not isinstance(held, Mapping) or not isinstance(held.get("state_dict"), Mapping):
+        msg = "it holds no 'state_dict', as every tabpfn checkpoint does"
+        raise ValueError(msg)
+    return held, held["state_dict"]
+
+
+def _require_bounded(value: Any) -> None:
+    """Refuse data so deep or wide, references followed, that walking through it would not end."""
+    waiting, values = [(value, 0)], 0
+    while waiting:
+        node, depth = waiting.pop()
+        inside = node.values() if isinstance(node, Mapping) else node
+        if not isinstance(node, (Mapping, list, tuple, set, frozenset)):
+            continue
+        values += len(node)
+        if values > _MOST_VALUES or depth > _DEEPEST:
+            msg = f"its settings hold over {_MOST_VALUES} values, or over {_DEEPEST} levels"
+            raise ValueError(msg)
+        waiting.extend((child, depth + 1) for child in inside)
+
+
+def _require_dense(name: object, tensor: object, file_size: int) -> None:
+    if not isinstance(name, str) or not isinstance(tensor, Tensor):
+        msg = f"its state dict holds a {type(tensor).__name__} where a tensor should be"
+        raise TypeError(msg)
+    if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
+        msg = f"its tensor {name!r} is not a plain one ({tensor.layout}, {tensor.device})"
+        raise ValueError(msg)
+    if tensor.numel() * tensor.element_size() > file_size:
+        msg = f"its tensor {name!r} of shape {tuple(tensor.shape)} is larger than the file"
+        raise ValueError(msg)
 
 
 def _owning_their_storage(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -10,8 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from retrofit.errors import CheckpointError
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -50,17 +48,3 @@ def file_sha256(path: Path) -> str:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
-
-
-def require_digest(tensors: Mapping[str, Tensor], expected: str) -> None:
-    """Check tensors against a digest; an empty one asks for nothing.
-
-    Raises:
-        CheckpointError: they differ.
-    """
-    if expected and tensors_sha256(tensors) != expected:
-        msg = (
-            "the weights differ from those that were saved (sha256 mismatch): the file is "
-            "damaged or was edited; copy it again, or patch its host again"
-        )
-        raise CheckpointError(msg)

@@ -16,7 +16,8 @@ import torch
 from pydantic import ValidationError
 from torch import nn
 
-from retrofit.errors import CheckpointError, UnsupportedHostError
+from retrofit.errors import CheckpointError, UnsupportedHostError, brief
+from retrofit.files.seal import require_sealed_config
 from retrofit.hosts.fingerprint import require_known
 from retrofit.hosts.gates import Gates
 from retrofit.hosts.patched_model import MARKER
@@ -254,12 +255,14 @@ class Generation(ABC):
         """Part of tabpfn's architecture protocol: a patched configuration and its unknown keys.
 
         Raises:
-            CheckpointError: the settings of the retrofit are missing or invalid.
+            CheckpointError: the settings of the retrofit are missing, invalid, or not those that
+                were saved.
         """
+        require_sealed_config(self.patched_architecture, config)
         try:
             parsed = self.patched_config_class(**config)
         except ValidationError as error:
-            msg = f"the configuration of the patched checkpoint is invalid: {error}"
+            msg = f"the configuration of the patched checkpoint is invalid: {brief(error)}"
             raise CheckpointError(msg) from error
         if parsed.oretro is None:
             msg = (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from retrofit.errors import NonFiniteOutputError, UnsupportedModeError
-from retrofit.files.digest import require_digest
+from retrofit.files.seal import require_weights
 from retrofit.hosts.declare import declared
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class PatchedModel:
         Raises:
             CheckpointError: a weight differs from what was saved.
         """
-        require_digest(state_dict, self.retrofit_config.weights_sha256)
+        require_weights(state_dict, self.retrofit_config.weights_sha256)
         return super().load_state_dict(state_dict, strict=strict, assign=assign)  # type: ignore[misc]
 
     def _require_supported(self, kv_cache: Any) -> None:

@@ -12,7 +12,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
-from retrofit.errors import UnsupportedHostError
+from retrofit.errors import UnsupportedHostError, brief
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,7 +51,8 @@ def generation_of(architecture: str) -> Generation:
     stock = architecture.removeprefix(_PREFIX)
     if stock not in ADAPTERS:
         msg = (
-            f"the architecture {architecture!r} is none that oretro patches: {', '.join(ADAPTERS)}"
+            f"the architecture {brief(repr(architecture))} is none that oretro patches: "
+            f"{', '.join(ADAPTERS)}"
         )
         raise UnsupportedHostError(msg)
     found: Generation = import_module(ADAPTERS[stock]).GENERATION

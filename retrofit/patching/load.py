@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import torch
-from pydantic import ValidationError
-from safetensors import safe_open
-from tabpfn.model_loading import load_model
-
-from retrofit.errors import CheckpointError, UnsupportedHostError
-from retrofit.files.checkpoint import REPORT, Header, read_header, verify_patched
-from retrofit.files.digest import file_sha256
-from retrofit.hosts.clone import alias
+from retrofit.errors import UnsupportedHostError
+from retrofit.files.checkpoint import Checkpoint, read_checkpoint
+from retrofit.files.seal import REPORT, require_sealed_rest
+from retrofit.hosts.build import build, parsed_config, refusing
 from retrofit.hosts.host import Host, HostDescription
 from retrofit.hosts.registry import generation_of, is_patched_name
 from retrofit.hosts.report import PatchReport
@@ -41,29 +35,28 @@ def load_host(name: str | os.PathLike[str]) -> Host:
     path = locate(name)
     if path is None:
         path = download(str(name))
-    header = read_header(path)
-    _require_regressor(header, generation_of(header.architecture_name))
-    patched = is_patched_name(header.architecture_name)
-    if patched:
-        verify_patched(header)
-    host = _build(str(name), header)
-    if not patched:
+    checkpoint = read_checkpoint(path)
+    _generation(checkpoint)
+    built = build(checkpoint)
+    host = Host(
+        name=str(name),
+        sha256=checkpoint.sha256,
+        path=path,
+        dtypes=checkpoint.dtypes,
+        criterion_state=checkpoint.criterion_state,
+        **built._asdict(),
+    )
+    if not is_patched_name(checkpoint.architecture_name):
         return host
-    report = header.fields.get(REPORT)
-    if not isinstance(report, dict):
-        msg = f"{path} holds no report of its patching ({REPORT})"
-        raise CheckpointError(msg)
-    try:
-        patch_report = PatchReport.from_dict(report)
-    except ValidationError as error:
-        msg = f"{path}: its report ({REPORT}) is not one that this oretro writes: {error}"
-        raise CheckpointError(msg) from error
-    fields = {**vars(host), "sha256": patch_report.config.host_sha256, "report": patch_report}
+    with refusing(checkpoint, f"its report ({REPORT}) is not one that this oretro writes"):
+        require_sealed_rest(checkpoint.fields, checkpoint.tensors)
+        report = PatchReport.from_dict(checkpoint.fields[REPORT])
+    fields = {**vars(host), "sha256": report.config.host_sha256, "report": report}
     return Patched(**fields)
 
 
 def describe_host(name: str | os.PathLike[str]) -> HostDescription:
-    """What is known of a host without reading its weights, or fetching anything.
+    """What is known of a host without building it, or fetching anything.
 
     An official host that is not on this machine is described by the default configuration of
     the installed tabpfn, with a note that says so.
@@ -85,59 +78,29 @@ def describe_host(name: str | os.PathLike[str]) -> HostDescription:
                 "tabpfn, which the released file may differ from"
             ),
         )
-    header = read_header(path)
-    generation = generation_of(header.architecture_name)
-    _require_regressor(header, generation)
-    patched = is_patched_name(header.architecture_name)
-    module = generation if patched else generation.architecture
-    config, _ = module.parse_config(dict(header.config))
-    return HostDescription(str(name), generation, config, path, file_sha256(path), patched=patched)
-
-
-def _require_regressor(header: Header, generation: Generation) -> None:
-    # Read now, so that a missing field is refused before any weight is.
-    config, _ = header.config, header.inference_config
-    reason = generation.refusal(config)
-    if reason:
-        msg = f"{header.path} {reason}; oretro patches regressors"
-        raise UnsupportedHostError(msg)
-
-
-def _build(name: str, header: Header) -> Host:
-    try:
-        model, criterion, config, inference_config = load_model(
-            path=header.path, estimator_type="regressor"
-        )
-    except (RuntimeError, ValueError, TypeError, KeyError) as error:
-        if isinstance(error, (CheckpointError, UnsupportedHostError)):
-            raise
-        reason = str(error).strip().splitlines()
-        msg = (
-            f"{header.path}: its weights do not fit its own configuration "
-            f"({reason[0] if reason else type(error).__name__}); keys with a prefix such as "
-            "'module.' or '_orig_mod.' come from a wrapped model: save the inner model"
-        )
-        raise CheckpointError(msg) from error
-    return Host(
-        name=name,
-        # tabpfn may hand the same built model to other callers (TABPFN_MODEL_CACHE_SIZE).
-        model=alias(model),
-        architecture_config=config,
-        inference_config=copy.deepcopy(inference_config),
-        criterion=criterion,
-        sha256=file_sha256(header.path),
-        path=header.path,
-        dtypes=header.dtypes,
-        criterion_state=_criterion_tensors(header),
+    checkpoint = read_checkpoint(path)
+    generation = _generation(checkpoint)
+    return HostDescription(
+        name=str(name),
+        generation=generation,
+        architecture_config=parsed_config(checkpoint),
+        path=path,
+        sha256=checkpoint.sha256,
+        patched=is_patched_name(checkpoint.architecture_name),
     )
 
 
-def _criterion_tensors(header: Header) -> dict[str, Any]:
-    names = [name for name in header.dtypes if "criterion." in name]
-    if not names:
-        return {}
-    if header.path.suffix == ".safetensors":
-        with safe_open(header.path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in names}
-    content = torch.load(header.path, map_location="cpu", weights_only=True)
-    return {name: content["state_dict"][name] for name in names}
+def _generation(checkpoint: Checkpoint) -> Generation:
+    """The generation of a checkpoint that holds a regressor, and what it is to be built with."""
+    try:
+        generation = generation_of(checkpoint.architecture_name)
+    except UnsupportedHostError as error:
+        raise UnsupportedHostError(f"{checkpoint.path}: {error}") from error
+    # Read now, so that a missing field is refused before anything is built.
+    config, _ = checkpoint.config, checkpoint.inference_config
+    with refusing(checkpoint, "its configuration does not fit its architecture"):
+        reason = generation.refusal(config)
+    if reason:
+        msg = f"{checkpoint.path} {reason}; oretro patches regressors"
+        raise UnsupportedHostError(msg)
+    return generation

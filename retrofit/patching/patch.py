@@ -19,9 +19,9 @@ from torch import Tensor
 from retrofit.closed.regressor import ClosedRegressor
 from retrofit.config import PatchSettings, RetrofitConfig, explained
 from retrofit.errors import CheckpointError, VariantError
-from retrofit.files.checkpoint import REPORT, write_patched
-from retrofit.files.digest import tensors_sha256
+from retrofit.files.checkpoint import write_patched
 from retrofit.files.paths import expand_home
+from retrofit.files.seal import REPORT
 from retrofit.hosts.clone import alias, tensors
 from retrofit.hosts.host import Host
 from retrofit.hosts.patched_model import MARKER
@@ -96,19 +96,18 @@ class Patched(Host):
                 that cannot hold its weights.
         """
         weights = self._stored_tensors()
-        config = dataclasses.replace(self.config, weights_sha256=tensors_sha256(weights))
         generation = self.generation
         stock = generation.stock_config(self.architecture_config)
         patched_config = TypeAdapter(generation.patched_config_class)
         fields = {
             "architecture_name": generation.patched_architecture,
             "config": patched_config.dump_python(
-                generation.patched_config(stock, config), mode="json"
+                generation.patched_config(stock, self.config), mode="json"
             ),
             "inference_config": TypeAdapter(InferenceConfig).dump_python(
                 self.inference_config, mode="json"
             ),
-            REPORT: dataclasses.replace(self.report, config=config).to_dict(),
+            REPORT: self.report.to_dict(),
         }
         target = expand_home(path)
         self._warn_of_name(target)

@@ -18,7 +18,7 @@ from tabpfn.model_loading import save_tabpfn_model
 
 import retrofit
 from retrofit import CalibrationTable, Host, Patched, errors
-from retrofit.files.checkpoint import CONTENT_DIGEST, write_patched
+from retrofit.files.checkpoint import write_patched
 from retrofit.hosts.clone import tensors
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _offsets(path: Path) -> dict[str, int]:
         "last byte": len(raw) - 1,
         "tau": raw.index(b"0.5", raw.index(b"carrier")) + 2,
         "inference settings": raw.index(b"SOFTMAX_TEMPERATURE") + len("SOFTMAX_TEMPERATURE") + 6,
-        "digest": raw.index(b"oretro_content_sha256") + 30,
+        "digest": raw.index(b"oretro_seal") + 40,
     }
 
 
@@ -240,7 +240,6 @@ def resaved(file: Path, path: Path, change: Callable[[dict[str, Any]], None]) ->
     """A patched file whose JSON fields were changed and whose digest was made to fit again."""
     state, metadata = content(file)
     fields = {key: json.loads(value) for key, value in metadata.items()}
-    del fields[CONTENT_DIGEST]
     change(fields)
     write_patched(path, state, fields)
     return path
@@ -248,9 +247,9 @@ def resaved(file: Path, path: Path, change: Callable[[dict[str, Any]], None]) ->
 
 def test_a_file_of_a_later_format_is_refused(file: Path, tmp_path: Path) -> None:
     def later(fields: dict[str, Any]) -> None:
-        fields["config"]["oretro"]["format_version"] = 2
+        fields["config"]["oretro"]["format_version"] = 3
 
-    with pytest.raises(errors.CheckpointError, match="format version 2"):
+    with pytest.raises(errors.CheckpointError, match="format version 3"):
         retrofit.load_host(resaved(file, tmp_path / "later-v3.safetensors", later))
 
 
