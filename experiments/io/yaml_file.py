@@ -76,7 +76,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: not valid YAML: {reason}") from None
     if not isinstance(content, dict):
         found = "nothing" if content is None else type(content).__name__
-        raise ConfigError(f"{path}: expected a mapping of fields to values, found {found}")
+        raise ConfigError(f"{path}: expected fields with values, found {found}")
     return content
 
 

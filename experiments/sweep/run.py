@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from experiments.errors import InterruptedWriteError, ResultsError
+from experiments.errors import EngineError, InterruptedWriteError, ResultsError
 from experiments.io.own_files import clear_folder, sweep_leftovers
 from experiments.machine import provenance
+from experiments.machine.code import code_sha256
 from experiments.machine.device import device_model, resolve_device
+from experiments.machine.kernels import kernel_choice
 from experiments.machine.threads import pinned_threads
 from experiments.report import tables
 from experiments.report.scores import write_side_tables
@@ -105,7 +107,7 @@ def run_sweep(
         sweep_leftovers(folder)
         missing: dict[str, str] = {}
         planned = plan_cases(config, missing)
-        subjects = load(config)
+        subjects = _loaded(load, config)
         if fresh:
             clear_folder(folder)
         versions = tuple(provenance.versions(provenance.KEY_PACKAGES).items())
@@ -145,6 +147,16 @@ def run_sweep(
         )
 
 
+def _loaded(load: Callable[[SweepConfig], Subjects], config: SweepConfig) -> Subjects:
+    try:
+        return load(config)
+    except SystemExit as error:
+        raise EngineError(
+            f"code of the host '{config.host}' ended the program (sys.exit({error.code!r})) while "
+            "it was loaded"
+        ) from error
+
+
 @dataclass(frozen=True)
 class _Keys:
     """Builds the key of each row."""
@@ -177,9 +189,9 @@ class _Keys:
             dtype=DTYPE if hosted else "float64",
             device=device_model(config.device) if hosted else "cpu",
             threads=torch.get_num_threads(),
-            cpu=torch.backends.cpu.get_cpu_capability(),
+            cpu=kernel_choice(),
             versions=self.versions,
-            code_sha256=provenance.code_sha256(),
+            code_sha256=code_sha256(),
         )
 
 

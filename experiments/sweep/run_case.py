@@ -11,15 +11,16 @@ import traceback
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from experiments.errors import CaseError
-from experiments.machine.provenance import peak_rss_mb
+from experiments.io.text import shortened, visible
+from experiments.machine.memory import peak_rss_mb
 from experiments.sweep.baselines import BASELINES, run_baseline
 from experiments.sweep.metrics import Prediction, collapsed, score
 from experiments.sweep.noise import REPEAT, RERUNS
 from experiments.sweep.predict import predict
-from experiments.sweep.schema import CaseRow
+from experiments.sweep.schema import CaseRow, fault
 from experiments.sweep.shared_fit import strict_model, with_frozen_model, with_model
 from experiments.sweep.variant_name import is_noise
 
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from experiments.sweep.variants import Subjects
 
 Details = dict[str, Any]
+_Made = TypeVar("_Made")
+_ERROR_LENGTH = 500
+_TRACE_LENGTH = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,12 +85,12 @@ def run_case(
     if not rows:
         return
 
-    try:
-        fitted, fit_s = _fit(config, planned, parts, subjects)
-    except Exception as error:  # recorded in the rows; the other cases go on
+    outcome = _attempt(partial(_fit, config, planned, parts, subjects))
+    if isinstance(outcome, BaseException):
         for row in rows.values():
-            yield _failed(row, error)
+            yield _failed(row, outcome)
         return
+    fitted, fit_s = outcome
     models = {patched.name: patched.model for patched in subjects.patched}
     # A failing warm-up fails again, and is recorded, in stock's own row.
     warm = _attempt(partial(predict, fitted, parts.X_test, parts.y_test))
@@ -108,7 +112,7 @@ def failed_case(
     planned: PlannedCase,
     subjects: Subjects,
     wanted: tuple[str, ...],
-    error: Exception,
+    error: BaseException,
 ) -> list[Result]:
     """Rows of a case that ended without any, because its process did."""
     return [_failed(_blank_row(config, planned, subjects, name), error) for name in wanted]
@@ -205,11 +209,11 @@ def _rerun(name: str, fitted: TabPFNRegressor, parts: Parts) -> tuple[dict[str, 
 
 
 def _scored(
-    predictions: Sequence[Prediction | Exception], parts: Parts
+    predictions: Sequence[Prediction | BaseException], parts: Parts
 ) -> tuple[dict[str, Any], Details]:
     """Scores of the first prediction as fields of a row; times of all of them."""
     first = predictions[0]
-    if isinstance(first, Exception):
+    if isinstance(first, BaseException):
         raise first
     scores = score(first, parts.y_test)
     seconds = [p.seconds for p in predictions if isinstance(p, Prediction)]
@@ -229,24 +233,40 @@ def _baseline(name: str, planned: PlannedCase, parts: Parts) -> tuple[dict[str, 
 def _guard(
     row: CaseRow, work: Callable[[], tuple[dict[str, Any], Details]], remark: str = ""
 ) -> Result:
-    try:
-        fields, details = work()
-    except Exception as error:  # recorded in the row; the others go on
-        return _failed(row, error)
+    outcome = _attempt(work)
+    if isinstance(outcome, BaseException):
+        return _failed(row, outcome)
+    fields, details = outcome
     if remark:
         fields |= {"status": "constant", "error": remark}
-    return Result(dataclasses.replace(row, **fields, peak_rss_mb=peak_rss_mb()), details)
+    done = dataclasses.replace(row, **fields, peak_rss_mb=peak_rss_mb())
+    if reason := fault(done):
+        return _failed(row, CaseError(f"no row can be made of its scores: {reason}"))
+    return Result(done, details)
 
 
-def _failed(row: CaseRow, error: Exception) -> Result:
-    line = f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
-    trace = "".join(traceback.format_exception(error))
+def _failed(row: CaseRow, error: BaseException) -> Result:
+    try:
+        text = visible(error)
+    except Exception as second:  # an error that cannot be told is still one
+        text = f"cannot be told: its text is a {type(second).__name__}"
+    line = shortened(f"{type(error).__name__}: {text}", _ERROR_LENGTH)
+    try:
+        trace = "".join(traceback.format_exception(error))
+    except Exception:
+        trace = line
     failed = dataclasses.replace(row, status="failed", error=line, peak_rss_mb=peak_rss_mb())
-    return Result(failed, {"traceback": trace})
+    return Result(failed, {"traceback": trace[-_TRACE_LENGTH:]})
 
 
-def _attempt(work: Callable[[], Prediction]) -> Prediction | Exception:
+def _attempt(work: Callable[[], _Made]) -> _Made | BaseException:
+    """What ``work`` makes, or its error; of all that can be raised an interrupt alone goes on.
+
+    ``SystemExit`` as well is an error of the code that raised it: a host does not end a sweep.
+    """
     try:
         return work()
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         return error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections import Counter
 from contextlib import contextmanager
@@ -29,7 +30,7 @@ class FakeModel:
     def __init__(
         self,
         shift: float = 0.0,
-        error: Exception | None = None,
+        error: BaseException | None = None,
         move_error: Exception | None = None,
     ) -> None:
         self.shift = shift
@@ -71,7 +72,7 @@ class FakeRegressor:
     def __init__(
         self,
         model: FakeModel,
-        fit_error: Exception | None,
+        fit_error: BaseException | None,
         fatal: dict[int, str] | None = None,
         **settings: Any,
     ) -> None:
@@ -90,6 +91,8 @@ class FakeRegressor:
             os.kill(os.getpid(), signal.SIGKILL)
         elif fate == "hangs":
             time.sleep(600)
+        elif fate == "exits":
+            sys.exit(0)
         self.fits += 1
         self.models_ = [self._model]
         self.devices_ = ["cpu"]
@@ -121,9 +124,9 @@ class FakeHost:
     name: str = "fake"
     sha256: str = "f" * 64
     shift: float = 0.0
-    fit_error: Exception | None = None
+    fit_error: BaseException | None = None
     fatal: dict[int, str] = field(default_factory=dict)
-    """Number of training rows to what their fit does: ``killed`` or ``hangs``."""
+    """Number of training rows to what their fit does: ``killed``, ``hangs`` or ``exits``."""
     made: list[FakeRegressor] = field(default_factory=list)
 
     def regressor(self, **settings: Any) -> FakeRegressor:

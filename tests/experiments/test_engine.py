@@ -104,10 +104,35 @@ def test_dask_gives_the_serial_bytes_and_a_death_costs_its_case(
 
 
 @pytest.mark.parametrize(
+    "engine", [Engine(), Engine(case_timeout_s=99.0), Engine(dask="local")], ids=lambda e: e.kind
+)
+def test_host_that_ends_the_program_costs_its_case(
+    config: SweepConfig, tmp_path: Path, engine: Engine
+) -> None:
+    three = config.model_copy(update={"datasets": ("left", "killed", "right")})
+    outcome = sweep(three, tmp_path, engine, exits=KILLED)
+    table = untimed(tmp_path).set_index("dataset")
+    assert set(table.loc[["left", "right"], "status"]) == {"ok"}
+    assert set(table.loc["killed", "error"]) == {"SystemExit: 0"}
+    assert outcome.failed == 3
+
+
+def load_and_exit(config: SweepConfig):
+    sys.exit(0)
+
+
+def test_host_that_ends_the_program_as_it_is_loaded_is_an_error(
+    config: SweepConfig, tmp_path: Path
+) -> None:
+    with pytest.raises(EngineError, match=r"ended the program \(sys.exit\(0\)\)"):
+        run_sweep(harmless(config), tmp_path, load=load_and_exit)
+
+
+@pytest.mark.parametrize(
     ("change", "told"),
     [
         ({"host_sha256": "e" * 64}, "host_sha256: e+ there, f+ here"),
-        ({"cpu": "NEON"}, "cpu: NEON there"),
+        ({"cpu": (("torch", "NEON"),)}, r"cpu: .*'NEON'.* there"),
         ({"patches_sha256": "0"}, "patches_sha256"),
         ({"code_sha256": "0"}, "code_sha256"),
         ({"versions": (("torch", "1.0"),)}, r"torch', '1\.0'"),

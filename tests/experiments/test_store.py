@@ -32,7 +32,7 @@ KEY = ResultKey(
     dtype="float32",
     device="cpu",
     threads=2,
-    cpu="AVX2",
+    cpu=(("torch", "AVX2"),),
     versions=(("torch", "2.13.0"),),
     code_sha256="c" * 64,
 )

@@ -211,3 +211,48 @@ def test_target_of_any_other_scale_is_scored_to_scale(
     found = rows(tmp_path)
     assert {row["status"] for place, row in found.items() if place[2] != "stock"} == {"ok"}
     assert 0.1 < found["only", 1, "ridge"]["rmse"] / scale < 10
+
+
+class Untold(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (SystemExit(0), "SystemExit: 0"),
+        (GeneratorExit(), "GeneratorExit: "),
+        (BaseException("x\0y\x1b[31m"), "BaseException: x\N{REPLACEMENT CHARACTER}y"),
+        (MemoryError("no room"), "MemoryError: no room"),
+        (Untold(), "Untold: cannot be told: its text is a ValueError"),
+        (RuntimeError("n" * 10**6), "RuntimeError: nnn"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("where", ["fit", "predict"])
+def test_whatever_a_host_raises_fails_its_rows_alone(
+    toy_config: SweepConfig, tmp_path: Path, error: BaseException, told: str, where: str
+) -> None:
+    if where == "fit":
+        what = subjects(FakeHost(fit_error=error))
+    else:
+        what = subjects(oa=FakeModel(error=error), full=FakeModel(0.1))
+    outcome = sweep(toy_config, tmp_path, what)
+    found = rows(tmp_path)
+    assert outcome.failed == (12 if where == "fit" else 4)
+    assert found["left", 1, "oa"]["error"].startswith(told)
+    assert len(found["left", 1, "oa"]["error"]) <= 500
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*.json")) < 10**6
+
+
+@pytest.mark.parametrize("where", ["fit", "predict"])
+def test_interrupt_inside_a_host_ends_the_sweep(
+    toy_config: SweepConfig, tmp_path: Path, where: str
+) -> None:
+    if where == "fit":
+        what = subjects(FakeHost(fit_error=KeyboardInterrupt()))
+    else:
+        what = subjects(oa=FakeModel(error=KeyboardInterrupt()), full=FakeModel(0.1))
+    with pytest.raises(KeyboardInterrupt):
+        sweep(toy_config, tmp_path, what)

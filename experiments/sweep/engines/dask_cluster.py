@@ -73,7 +73,10 @@ def _finish(future: Any, job: Job, timeout_s: float | None) -> Lost | tuple[Job,
     except KilledWorker:
         limit = "" if timeout_s is None else f", or was ended after --case-timeout {timeout_s:g} s"
         return Lost(job, WorkerDiedError(f"the dask worker that ran this case died{limit}"))
-    except Exception as error:  # rows that cannot be sent back: this case alone has none
+    except (
+        Exception,
+        SystemExit,
+    ) as error:  # rows that cannot be sent back: this case alone has none
         return Lost(job, WorkerDiedError(f"{type(error).__name__}: {error}"))
     finally:
         future.release()

@@ -88,7 +88,10 @@ def _finish(slot: _Slot, timeout_s: float | None) -> Lost | tuple[Job, CaseOutco
         raise
     except BrokenExecutor as error:
         lost = Lost(slot.job, _cause_of_death(error, timeout_s))
-    except Exception as error:  # rows that cannot be sent back: this case alone has none
+    except (
+        Exception,
+        SystemExit,
+    ) as error:  # rows that cannot be sent back: this case alone has none
         lost = Lost(slot.job, WorkerDiedError(f"{type(error).__name__}: {error}"))
     slot.pool.shutdown(wait=False, kill_workers=True)
     return lost

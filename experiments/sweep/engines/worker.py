@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING
 
 from experiments.errors import EngineError
 from experiments.machine import provenance
+from experiments.machine.code import code_sha256
 from experiments.machine.device import device_model
+from experiments.machine.kernels import kernel_choice
 from experiments.machine.threads import pinned_threads
 from experiments.sweep.run_case import Result, run_case
 
@@ -63,7 +65,8 @@ class Surroundings:
     host_sha256: str
     patches_sha256: str
     """Hash of every variant's patch report: tau per stream among others."""
-    cpu: str
+    cpu: tuple[tuple[str, str], ...]
+    """What picks the kernels of a CPU."""
     device: str
     """The device's model; CUDA devices by the name of the GPU."""
     versions: tuple[tuple[str, str], ...]
@@ -99,8 +102,6 @@ def run_job(setup: Setup, job: Job) -> CaseOutcome:
 
 def surroundings(config: SweepConfig, subjects: Subjects) -> Surroundings:
     """Describe this process, its device and what it has loaded."""
-    import torch
-
     reports = {patched.name: dict(patched.report) for patched in subjects.patched}
     # What was measured on the way, such as an error's last digit, is not what was built.
     built = {name: report.get("config") for name, report in reports.items()}
@@ -108,10 +109,10 @@ def surroundings(config: SweepConfig, subjects: Subjects) -> Surroundings:
     return Surroundings(
         host_sha256=subjects.host.sha256,
         patches_sha256=hashlib.sha256(text.encode()).hexdigest(),
-        cpu=torch.backends.cpu.get_cpu_capability(),
+        cpu=kernel_choice(),
         device=device_model(config.device),
         versions=tuple(provenance.versions(provenance.KEY_PACKAGES).items()),
-        code_sha256=provenance.code_sha256(),
+        code_sha256=code_sha256(),
     )
 
 
@@ -150,7 +151,7 @@ def _subjects(setup: Setup) -> Subjects:
             with pinned_threads(setup.threads):
                 try:
                     _loaded[setup.token] = setup.load(setup.config)
-                except Exception as error:
+                except (Exception, SystemExit) as error:
                     raise EngineError(
                         f"a worker on {socket.gethostname()} cannot load the host: "
                         f"{type(error).__name__}: {error}"

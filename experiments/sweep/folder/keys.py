@@ -26,11 +26,11 @@ class ResultKey:
     dtype: str
     device: str
     threads: int
-    cpu: str
-    """Instruction set that torch's CPU kernels were chosen for."""
+    cpu: tuple[tuple[str, str], ...]
+    """What picks the kernels of a CPU, by library."""
     versions: tuple[tuple[str, str], ...]
     code_sha256: str
-    """Hash of the source that decides numbers, for a version alone does not change with an edit."""
+    """Hash of the code that runs a case, for a version alone does not change with an edit."""
 
     @property
     def digest(self) -> str:
