@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 
 from experiments.errors import TrainingError
+from experiments.machine.threads import pinned_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,20 +69,6 @@ class Link:
 
 
 @contextmanager
-def _limited_threads(threads: int) -> Iterator[None]:
-    """Give torch, BLAS and OpenMP ``threads`` threads each, then what they had before."""
-    from threadpoolctl import threadpool_limits
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        with threadpool_limits(threads):
-            yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextmanager
 def _joined(rank: int, processes: int, meeting_point: str) -> Iterator[Link]:
     if processes == 1:
         yield Link()
@@ -113,7 +100,7 @@ def _follow(
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with (
-            _limited_threads(config.threads),
+            pinned_threads(config.threads),
             _joined(rank, config.processes, meeting_point) as link,
         ):
             body(config, folder, link)
@@ -149,7 +136,7 @@ def run_in_parallel(
             follower.start()
         try:
             with (
-                _limited_threads(config.threads),
+                pinned_threads(config.threads),
                 _joined(0, config.processes, meeting_point) as link,
             ):
                 lead(link)
