@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 from experiments.pretrain.config import StepBudget, WallClockBudget
 from experiments.pretrain.export import LICENCE, average_weights
 from experiments.pretrain.model import architecture_config
+from retrofit.files.digest import file_sha256
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,10 +23,6 @@ def _budget(config: PretrainConfig) -> str:
     if isinstance(budget, WallClockBudget):
         return f"{budget.seconds:.0f} s of wall time (the pace is recorded in `pace.csv`)"
     return f"the recorded pace of {budget.pace.name}"
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def model_card(checkpoint: Checkpoint, exported: Path) -> str:
@@ -60,7 +56,7 @@ checkpoint went into it. Its results say nothing about {family}'s.
 | | |
 |---|---|
 | file | `{exported.name}`, {exported.stat().st_size:,} bytes |
-| SHA-256 | `{_sha256(exported)}` |
+| SHA-256 | `{file_sha256(exported)}` |
 | architecture | `{config.architecture}` of the `tabpfn` package, {parameters:,} numbers |
 | size | {size} |
 | licence | {LICENCE} |
