@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from retrofit.hosts.declare import may_hold_nulls
 from retrofit.hosts.probe import active_probe
 from retrofit.hosts.rotary import Rotary, rotate_by_rank
-from retrofit.ops import add_gated, ffn_update, gate, oattention, onorm, presence
+from retrofit.ops import add_gated, gate, oattention, onorm, presence
+from retrofit.ops.one_pass import one_squared_norm, presence_by, rms_norm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,8 +65,22 @@ class Gates:
             closed=config.variant == "closed",
         )
 
-    def presence(self, stream: str, h: Tensor) -> Tensor:
-        """Presence (...) of carriers ``h`` (..., E), in float32 or wider."""
+    def carrier(
+        self, stream: str, norm: nn.Module, attribute: str, h: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Presence (...) of carriers ``h`` (..., E), and the carriers after the (gated) norm.
+
+        From one reduction where there is a way.
+        """
+        n = one_squared_norm(h)
+        p = self.presence(stream, h, n)
+        return p, self.norm(norm, attribute, h, p, n)
+
+    def presence(self, stream: str, h: Tensor, n: Tensor | None = None) -> Tensor:
+        """Presence (...) of carriers ``h`` (..., E), in float32 or wider.
+
+        ``n`` (...) are their squared norms, where known.
+        """
         probe = active_probe()
         if probe is not None:
             probe.carrier(f"{self.name}:{stream}", h)
@@ -73,32 +88,59 @@ class Gates:
             return torch.ones(
                 h.shape[:-1], dtype=torch.promote_types(h.dtype, torch.float32), device=h.device
             )
-        return presence(h, self.tau[stream])
+        tau = self.tau[stream]
+        return presence(h, tau) if n is None else presence_by(n, tau, h.dtype)
 
-    def norm(self, norm: nn.Module, attribute: str, h: Tensor, p: Tensor) -> Tensor:
-        """``p * norm(h)`` for `full`, ``norm(h)`` otherwise."""
-        if not self.full:
-            out: Tensor = norm(h)
-            return out
-        self._visit(attribute)
-        return onorm(norm, h, p)
+    def norm(
+        self, norm: nn.Module, attribute: str, h: Tensor, p: Tensor | None, n: Tensor | None = None
+    ) -> Tensor:
+        """``p * norm(h)`` for `full`, ``norm(h)`` otherwise; ``n`` as for ``presence``."""
+        if self.full:
+            self._visit(attribute)
+        else:
+            p = None
+        # A norm that is itself a twin comes as its stock forward, a bound method.
+        owner = getattr(norm, "__self__", norm)
+        if n is not None and isinstance(owner, nn.RMSNorm) and len(owner.normalized_shape) == 1:
+            return rms_norm(owner, h, n, p)
+        if p is not None:
+            return onorm(norm, h, p)
+        out: Tensor = norm(h)
+        return out
 
     def feed_forward(self, mlp: nn.Module, norm: nn.Module, attribute: str, h: Tensor) -> Tensor:
         """The update that OFFN adds to ``h`` (..., E), its norm an ONorm; stock's for `oa`."""
-        if not self.full:
-            out: Tensor = mlp(norm(h))
-            return out
-        p = self.presence("ffn", h)
-        self._visit("mlp")
-        return ffn_update(mlp, self.norm(norm, attribute, h, p), p)
+        update, p = self.feed_forward_parts(mlp, norm, attribute, h)
+        return update if p is None else gate(update, p)
+
+    def add_feed_forward(
+        self, mlp: nn.Module, norm: nn.Module, attribute: str, h: Tensor, *, owned: bool = False
+    ) -> Tensor:
+        """``h + feed_forward(...)`` in one product; overwrites ``h`` where that is ``owned``."""
+        update, p = self.feed_forward_parts(mlp, norm, attribute, h)
+        return add_gated(h, update, p, owned=owned)
+
+    def feed_forward_parts(
+        self, mlp: nn.Module, norm: nn.Module, attribute: str, h: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        """The update before its gate, and the presence that gates it; none for `oa`."""
+        n, p = one_squared_norm(h), None
+        if self.full:
+            p = self.presence("ffn", h, n)
+            self._visit("mlp")
+        update: Tensor = mlp(self.norm(norm, attribute, h, p, n))
+        return update, p
 
     def emit(self, update: Tensor, p: Tensor) -> Tensor:
         """The receiver's gate on an attention's output, (..., E) and (...)."""
         return gate(update, p)
 
-    def add_gated(self, x: Tensor, update: Tensor, p: Tensor) -> Tensor:
-        """``x + emit(update, p)`` in one product: the residual of an attention, (..., E)."""
-        return add_gated(x, update, p)
+    def add_gated(self, x: Tensor, update: Tensor, p: Tensor, *, owned: bool = False) -> Tensor:
+        """``x + emit(update, p)`` in one product: the residual of an attention, (..., E).
+
+        Overwrites ``x`` where that is ``owned``: read by nobody else any more.
+        """
+        return add_gated(x, update, p, owned=owned)
 
     def inject(self, attribute: str, injected: Tensor, p: Tensor) -> Tensor:
         """What an injection adds to tokens, (..., E), in proportion to their presence (...)."""

@@ -18,7 +18,7 @@ from retrofit.ops.attention.functional import oattention
 from retrofit.ops.attention.layer import OAttention, OAttentionConfig
 from retrofit.ops.attention.recorder import record_kernels
 from retrofit.ops.errors import KernelUnavailableError, OperatorError, ShapeError
-from retrofit.ops.ffn import OFFN, ffn_update, offn
+from retrofit.ops.ffn import OFFN, offn
 from retrofit.ops.gate import add_gated, gate
 from retrofit.ops.inject import OInject, oinject
 from retrofit.ops.norm import ONorm, onorm
@@ -48,7 +48,6 @@ __all__ = [
     "Tau",
     "add_gated",
     "choose_kernel",
-    "ffn_update",
     "gate",
     "oattention",
     "offn",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
-from retrofit.ops.gate import add_gated, gate
+from retrofit.ops.gate import add_gated
 from retrofit.ops.presence import check_tau, presence_of
 
 if TYPE_CHECKING:
@@ -33,11 +33,6 @@ def offn(
     ``p``, (...), is the presence of the carriers ``h``, never of the normalised ones.
     """
     return add_gated(h, ffn(h if norm is None else norm(h)), p)
-
-
-def ffn_update(ffn: Callable[[Tensor], Tensor], x: Tensor, p: Tensor) -> Tensor:
-    """Return ``p * ffn(x)``, what ``offn`` adds, for carriers normalised to ``x`` already."""
-    return gate(ffn(x), p)
 
 
 class OFFN(nn.Module):

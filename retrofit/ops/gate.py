@@ -12,10 +12,8 @@ Shapes: ``...`` any leading axes, E model width.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from torch import Tensor
+import torch
+from torch import Tensor
 
 
 def gate(x: Tensor, p: Tensor) -> Tensor:
@@ -23,6 +21,14 @@ def gate(x: Tensor, p: Tensor) -> Tensor:
     return (p.unsqueeze(-1) * x).to(x.dtype)
 
 
-def add_gated(h: Tensor, x: Tensor, p: Tensor) -> Tensor:
-    """Return ``h + p * x``; ``x`` broadcasts to ``h`` (..., E), whose dtype the sum has."""
-    return h + (p.unsqueeze(-1) * x).to(h.dtype)
+def add_gated(h: Tensor, x: Tensor, p: Tensor | None, *, owned: bool = False) -> Tensor:
+    """Return ``h + p * x``; ``x`` broadcasts to ``h`` (..., E), whose dtype the sum has.
+
+    Without ``p``, ``h + x``. Where ``h`` is ``owned``, nobody else reads it, and it is overwritten
+    unless a gradient needs it.
+    """
+    owned = owned and not (torch.is_grad_enabled() and (h.requires_grad or x.requires_grad))
+    if p is None:
+        return h.add_(x) if owned else (h + x).to(h.dtype)
+    p = p.unsqueeze(-1)
+    return h.addcmul_(x, p) if owned else torch.addcmul(h, x, p).to(h.dtype)

@@ -56,8 +56,14 @@ def presence(h: Tensor, tau: Tau) -> Tensor:
         check_tau(tau)
     if h.device.type in NO_FLOAT64:
         return _presence_without_float64(h.to(torch.float32), tau)
-    n = _squared_norm(h).clamp(max=torch.finfo(torch.float64).max)
-    return (n / (n + tau)).to(work_dtype(h.dtype))
+    return presence_from(squared_norm(h), tau, work_dtype(h.dtype))
+
+
+def presence_from(n: Tensor, tau: Tau, dtype: torch.dtype) -> Tensor:
+    """Return the presences, in ``dtype``, of carriers whose squared norms are ``n``, (...)."""
+    if n.dtype == torch.float64:
+        n = n.clamp(max=torch.finfo(torch.float64).max)
+    return (n / (n + tau)).to(dtype)
 
 
 def presence_of(h: Tensor, tau: Tau, known: Tensor | None) -> Tensor:
@@ -86,7 +92,8 @@ def work_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
-def _squared_norm(h: Tensor) -> Tensor:
+def squared_norm(h: Tensor) -> Tensor:
+    """Return the squared norm of each carrier in float64, (..., E) -> (...)."""
     if torch.is_grad_enabled() and h.requires_grad:
         # The gradient of a norm is undefined at 0; that of the sum of squares is not.
         return h.to(torch.float64).square().sum(-1)

@@ -65,7 +65,11 @@ def bent(monkeypatch, owner, name, change):
 def _receiver(power):
     def bend(monkeypatch):
         bent(monkeypatch, Gates, "emit", lambda f, self, x, p: f(self, x, p**power))
-        bent(monkeypatch, Gates, "add_gated", lambda f, self, h, x, p: f(self, h, x, p**power))
+
+        def add_gated(f, self, h, x, p, **how):
+            return f(self, h, x, p**power, **how)
+
+        bent(monkeypatch, Gates, "add_gated", add_gated)
 
     return bend
 
@@ -95,49 +99,62 @@ class _Open(Gates):
     def emit(self, update, p):
         return update
 
-    def add_gated(self, x, update, p):
+    def add_gated(self, x, update, p, **how):
         return x + update
 
 
-def _feed_forward_without_gate(monkeypatch):
-    def ungated(f, self, mlp, norm, attribute, h):
-        if not self.full:
-            return f(self, mlp, norm, attribute, h)
-        return mlp(self.norm(norm, attribute, h, self.presence("ffn", h)))
+def _feed_forward(power):
+    def bend(monkeypatch):
+        def parts(f, self, *args):
+            update, p = f(self, *args)
+            return update, None if p is None or power == 0 else p**power
 
-    bent(monkeypatch, Gates, "feed_forward", ungated)
+        bent(monkeypatch, Gates, "feed_forward_parts", parts)
+
+    return bend
 
 
 def _norm_without_gate(monkeypatch):
-    bent(monkeypatch, Gates, "norm", lambda f, self, norm, attribute, h, p: norm(h))
-
-
-def _norms_gated_in_oa(monkeypatch):
     bent(
         monkeypatch,
         Gates,
         "norm",
-        lambda f, self, norm, attribute, h, p: norm(h) * p.unsqueeze(-1),
+        lambda f, self, *args: f(dataclasses.replace(self, full=False), *args),
     )
 
 
+def _norms_gated_in_oa(monkeypatch):
+    def gated(f, self, norm, attribute, h, p, *n):
+        out = f(self, norm, attribute, h, p, *n)
+        return out if p is None else out * p.unsqueeze(-1)
+
+    bent(monkeypatch, Gates, "norm", gated)
+
+
+def _norm_by_another_squared_norm(monkeypatch):
+    def bend(f, self, norm, attribute, h, p, n=None):
+        return f(self, norm, attribute, h, p, n if n is None else n * (1 + 1e-4))
+
+    bent(monkeypatch, Gates, "norm", bend)
+
+
 def _presence_of_normed_carriers(monkeypatch):
-    def normed(f, self, stream, h):
+    def normed(f, self, stream, h, n=None):
         return f(self, stream, nn.functional.rms_norm(h, h.shape[-1:]))
 
     bent(monkeypatch, Gates, "presence", normed)
 
 
 def _presence_of_another_stream(monkeypatch):
-    def swapped(f, self, stream, h):
-        return f(self, {"receiver": "source", "source": "receiver"}.get(stream, stream), h)
+    def swapped(f, self, stream, h, *n):
+        return f(self, {"receiver": "source", "source": "receiver"}.get(stream, stream), h, *n)
 
     bent(monkeypatch, Gates, "presence", swapped)
 
 
 def _presence_of_the_batch(monkeypatch):
-    def mean(f, self, stream, h):
-        p = f(self, stream, h)
+    def mean(f, self, stream, h, *n):
+        p = f(self, stream, h, *n)
         return p.mean().expand_as(p) * (p > 0)
 
     bent(monkeypatch, Gates, "presence", mean)
@@ -197,7 +214,11 @@ ALL = ATTENTIONS | {"bare norm"}
         (_sources(0), "full", ATTENTIONS),
         (_forward_cross_without_gate, "oa", {"forward_cross"}),
         (_forward_cross_without_gate, "full", {"forward_cross"}),
-        (_feed_forward_without_gate, "full", ATTENTIONS),
+        (_feed_forward(0), "full", ATTENTIONS),
+        (_feed_forward(0.5), "full", ATTENTIONS),
+        (_feed_forward(2), "full", ATTENTIONS),
+        (_norm_by_another_squared_norm, "oa", ATTENTIONS),
+        (_norm_by_another_squared_norm, "full", ALL),
         (_norm_without_gate, "full", ALL),
         (_norms_gated_in_oa, "oa", ATTENTIONS),
         (_presence_of_normed_carriers, "oa", ATTENTIONS),
@@ -225,7 +246,6 @@ def test_a_bent_gate_of_a_twin_is_seen(bend, variant, seen_by, setting, monkeypa
     [
         (norm, "gate", {"onorm, LayerNorm", "onorm, RMSNorm", "ONorm, layer", "ONorm, rms"}),
         (ffn, "add_gated", {"offn", "offn, LayerNorm", "OFFN", "OFFN, LayerNorm"}),
-        (ffn, "gate", {"ffn_update"}),
         (inject, "add_gated", {"oinject", "OInject"}),
         (layer, "gate", {"OAttention", "OAttention, cross"}),
     ],
@@ -245,8 +265,8 @@ def test_an_answering_bias_is_seen(monkeypatch):
 
 
 def test_a_presence_that_is_small_and_not_zero_at_null_is_seen(monkeypatch):
-    def never_zero(f, self, stream, h):
-        return f(self, stream, h).clamp(min=1e-14)
+    def never_zero(f, self, *args):
+        return f(self, *args).clamp(min=1e-14)
 
     bent(monkeypatch, Gates, "presence", never_zero)
     awake = {x.case for x in twin_formulas(FLOAT64) if not x.holds and x.law == "NULL token"}

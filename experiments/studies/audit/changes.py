@@ -48,18 +48,23 @@ class OpenGates(Gates):
         return update if RECEIVERS in self.open else super().emit(update, p)
 
     @override
-    def feed_forward(self, mlp: nn.Module, norm: nn.Module, attribute: str, h: Tensor) -> Tensor:
-        if OFFN not in self.open:
-            return super().feed_forward(mlp, norm, attribute, h)
-        out: Tensor = mlp(self.norm(norm, attribute, h, self.presence("ffn", h)))
-        return out
+    def add_gated(self, x: Tensor, update: Tensor, p: Tensor, *, owned: bool = False) -> Tensor:
+        p = torch.ones_like(p) if RECEIVERS in self.open else p
+        return super().add_gated(x, update, p, owned=owned)
 
     @override
-    def norm(self, norm: nn.Module, attribute: str, h: Tensor, p: Tensor) -> Tensor:
-        if ONORM not in self.open:
-            return super().norm(norm, attribute, h, p)
-        out: Tensor = norm(h)
-        return out
+    def feed_forward_parts(
+        self, mlp: nn.Module, norm: nn.Module, attribute: str, h: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        update, p = super().feed_forward_parts(mlp, norm, attribute, h)
+        return update, None if OFFN in self.open else p
+
+    @override
+    def norm(
+        self, norm: nn.Module, attribute: str, h: Tensor, p: Tensor | None, n: Tensor | None = None
+    ) -> Tensor:
+        gates = replace(self, full=False) if ONORM in self.open else self
+        return Gates.norm(gates, norm, attribute, h, p, n)
 
     @override
     def source_count(self, p_BJ: Tensor) -> int | Tensor:

@@ -41,10 +41,8 @@ class OCrossAttentionBlock(CrossAttentionBlock):
     def forward(self, x_BQE: Tensor, context_BVE: Tensor) -> Tensor:
         """Receivers (B, Q, E) attend to sources (B, V, E); returns the receivers' new carriers."""
         gates, attn = self.gates, self.attn
-        p_BQ = gates.presence("receiver", x_BQE)
-        p_BV = gates.presence("source", context_BVE)
-        receivers = gates.norm(self.layernorm_q, "layernorm_q", x_BQE, p_BQ)
-        sources = gates.norm(self.layernorm_kv, "layernorm_kv", context_BVE, p_BV)
+        p_BQ, receivers = gates.carrier("receiver", self.layernorm_q, "layernorm_q", x_BQE)
+        p_BV, sources = gates.carrier("source", self.layernorm_kv, "layernorm_kv", context_BVE)
 
         q_BQHD = heads(attn.q_projection, receivers, attn.head_dim)
         k_BVHD = heads(attn.k_projection, sources, attn.head_dim)
@@ -52,8 +50,8 @@ class OCrossAttentionBlock(CrossAttentionBlock):
         if attn.softmax_scaling_layer is not None:
             q_BQHD = attn.softmax_scaling_layer(q_BQHD, gates.source_count(p_BV))
         out = attn.out_projection(gates.attend("attn", q_BQHD, k_BVHD, v_BVHD, p_BV))
-        x_BQE = x_BQE + gates.emit(out, p_BQ)
-        return x_BQE + gates.feed_forward(self.mlp, self.layernorm2, "layernorm2", x_BQE)
+        x_BQE = gates.add_gated(x_BQE, out, p_BQ)
+        return gates.add_feed_forward(self.mlp, self.layernorm2, "layernorm2", x_BQE, owned=True)
 
 
 class OTransformerBlock(TransformerBlock):
@@ -74,18 +72,19 @@ class OTransformerBlock(TransformerBlock):
         """Self-attention over the columns of each row, then the feed-forward: (B, R, C, E)."""
         # Presence belongs inside the chunks: the helper overwrites the carriers as it goes.
         x_BRCE = chunked_evaluate_maybe_inplace(
-            self._attention_update,
-            x_BRCE,
+            self._attend,
+            x_BRCE.contiguous(),
             save_peak_memory_factor=save_peak_memory_factor,
-            residual=True,
+            residual=False,
             batch_dims=2,
             rope=rope,
+            owned=save_peak_memory_factor is not None,
         )
         return chunked_evaluate_maybe_inplace(
-            self._feed_forward_update,
+            self._feed_forward,
             x_BRCE,
             save_peak_memory_factor=save_peak_memory_factor,
-            residual=True,
+            residual=False,
             batch_dims=3,
         )
 
@@ -94,15 +93,22 @@ class OTransformerBlock(TransformerBlock):
     ) -> Tensor:
         """CLS tokens (B, R, Q, E) read from the whole row (B, R, C, E)."""
         query_BQE, context_BCE = query_BRQE.flatten(0, 1), context_BRCE.flatten(0, 1)
-        x_BQE = query_BQE + self._read(query_BQE, context_BCE, rope)
-        x_BQE = x_BQE + self._feed_forward_update(x_BQE)
-        return x_BQE.view(query_BRQE.shape)
+        x_BQE = self._read(query_BQE, context_BCE, rope)
+        return self._feed_forward(x_BQE).view(query_BRQE.shape)
 
-    def _attention_update(self, x_BCE: Tensor, rope: RotaryEmbedding | None = None) -> Tensor:
-        return self._read(x_BCE, x_BCE, rope)
+    def _attend(
+        self, x_BCE: Tensor, rope: RotaryEmbedding | None = None, owned: bool = False
+    ) -> Tensor:
+        return self._read(x_BCE, x_BCE, rope, owned=owned)
 
-    def _read(self, query_BQE: Tensor, context_BCE: Tensor, rope: RotaryEmbedding | None) -> Tensor:
-        """What receivers (B, Q, E) take from sources (B, C, E), gated by the receivers."""
+    def _read(
+        self,
+        query_BQE: Tensor,
+        context_BCE: Tensor,
+        rope: RotaryEmbedding | None,
+        owned: bool = False,
+    ) -> Tensor:
+        """Receivers (B, Q, E) after they have read from sources (B, C, E)."""
         gates, attention = self.gates, self.attention
         p_BC, context = self._normed(context_BCE)
         p_BQ, receivers = (p_BC, context) if query_BQE is context_BCE else self._normed(query_BQE)
@@ -111,15 +117,16 @@ class OTransformerBlock(TransformerBlock):
         q_BQHD, k_BCHD = gates.rotate(rope, q_BQHD, p_BQ), gates.rotate(rope, k_BCHD, p_BC)
         v_BCHD = heads(attention.v_projection, context, attention.head_dim)
         out = attention.out_projection(gates.attend("attention", q_BQHD, k_BCHD, v_BCHD, p_BC))
-        return gates.emit(out, p_BQ)
+        return gates.add_gated(query_BQE, out, p_BQ, owned=owned)
 
     def _normed(self, x_BSE: Tensor) -> tuple[Tensor, Tensor]:
         """Presence (B, S) of the carriers, and the carriers after the (gated) pre-norm."""
-        p_BS = self.gates.presence("carrier", x_BSE)
-        return p_BS, self.gates.norm(self.layernorm, "layernorm", x_BSE, p_BS)
+        return self.gates.carrier("carrier", self.layernorm, "layernorm", x_BSE)
 
-    def _feed_forward_update(self, x: Tensor) -> Tensor:
-        return self.gates.feed_forward(self.mlp, self.layernorm_mlp, "layernorm_mlp", x)
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        """Carriers after the feed-forward, in the place of those that the attention made."""
+        norm = self.layernorm_mlp
+        return self.gates.add_feed_forward(self.mlp, norm, "layernorm_mlp", x, owned=True)
 
 
 class OICLTransformerBlock(ICLTransformerBlock):
@@ -146,54 +153,56 @@ class OICLTransformerBlock(ICLTransformerBlock):
         """
         entry: PresentKVCacheEntry | None = None
         if return_kv:
-            update, entry = self._build_cache(x_BRE, single_eval_pos)
-            x_BRE = x_BRE + update
+            x_BRE, entry = self._build_cache(x_BRE, single_eval_pos)
         elif cached_kv is not None:
-            x_BRE = x_BRE + self._from_cache(x_BRE, cached_kv)
+            x_BRE = self._from_cache(x_BRE, cached_kv)
         else:
             x_BRE = chunked_evaluate_maybe_inplace(
-                self._attention_update,
-                x_BRE,
+                self._attended,
+                x_BRE.contiguous(),
                 save_peak_memory_factor=save_peak_memory_factor,
-                residual=True,
+                residual=False,
                 batch_dims=1,
                 single_eval_pos=single_eval_pos,
+                owned=save_peak_memory_factor is not None,
             )
         x_BRE = chunked_evaluate_maybe_inplace(
-            self._feed_forward_update,
+            self._feed_forward,
             x_BRE,
             save_peak_memory_factor=save_peak_memory_factor,
-            residual=True,
+            residual=False,
             batch_dims=2,
         )
         return x_BRE, entry
 
-    def _attention_update(self, x_BRE: Tensor, single_eval_pos: int | None = None) -> Tensor:
-        update, *_ = self._attend(x_BRE, single_eval_pos)
-        return update
+    def _attended(
+        self, x_BRE: Tensor, single_eval_pos: int | None = None, owned: bool = False
+    ) -> Tensor:
+        x_BRE, *_ = self._attend(x_BRE, single_eval_pos, owned=owned)
+        return x_BRE
 
     def _build_cache(
         self, x_BRE: Tensor, single_eval_pos: int
     ) -> tuple[Tensor, PresentKVCacheEntry]:
-        update, k_BNHD, v_BNHD, p_BN = self._attend(x_BRE, single_eval_pos)
+        x_BRE, k_BNHD, v_BNHD, p_BN = self._attend(x_BRE, single_eval_pos)
         test_heads = self.icl_attention.num_kv_heads_test
         if test_heads is not None:
             # A copy, so that the heads which test rows never read can be freed.
             k_BNHD = k_BNHD[:, :, :test_heads].contiguous()
             v_BNHD = v_BNHD[:, :, :test_heads].contiguous()
-        return update, PresentKVCacheEntry(
+        return x_BRE, PresentKVCacheEntry(
             key=k_BNHD.detach(), value=v_BNHD.detach(), presence=p_BN.detach()
         )
 
     def _from_cache(self, x_BRE: Tensor, cached: KVCacheEntry | QuantizedKVCacheEntry) -> Tensor:
         p_BR, q_BRHD, _ = self._queries(x_BRE)
         k_BNHD, v_BNHD, p_BN = present_entry(cached, q_BRHD.dtype, self.gates.name)
-        return self._emit(self._mix(q_BRHD, k_BNHD, v_BNHD, p_BN), p_BR)
+        return self._add(x_BRE, self._mix(q_BRHD, k_BNHD, v_BNHD, p_BN), p_BR)
 
     def _attend(
-        self, x_BRE: Tensor, single_eval_pos: int | None
+        self, x_BRE: Tensor, single_eval_pos: int | None, owned: bool = False
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The gated update (B, R, E), and keys, values and presence of the train rows."""
+        """New carriers (B, R, E), and keys, values and presence of the train rows."""
         attention = self.icl_attention
         rows = x_BRE.shape[1]
         train = rows if single_eval_pos is None else single_eval_pos
@@ -210,12 +219,11 @@ class OICLTransformerBlock(ICLTransformerBlock):
             k_test, v_test = k_BNHD[:, :, :test_heads], v_BNHD[:, :, :test_heads]
             to_test = self._mix(q_BRHD[:, train:], k_test, v_test, p_BN)
             mixed = torch.cat((to_train, to_test), dim=1)
-        return self._emit(mixed, p_BR), k_BNHD, v_BNHD, p_BN
+        return self._add(x_BRE, mixed, p_BR, owned=owned), k_BNHD, v_BNHD, p_BN
 
     def _queries(self, x_BRE: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Presence (B, R), queries (B, R, H, D) and normed carriers (B, R, E)."""
-        p_BR = self.gates.presence("carrier", x_BRE)
-        normed = self.gates.norm(self.layernorm, "layernorm", x_BRE, p_BR)
+        p_BR, normed = self.gates.carrier("carrier", self.layernorm, "layernorm", x_BRE)
         attention = self.icl_attention
         return p_BR, heads(attention.q_projection, normed, attention.head_dim), normed
 
@@ -225,11 +233,14 @@ class OICLTransformerBlock(ICLTransformerBlock):
             q_BRHD = scaling(q_BRHD, self.gates.source_count(p_BN))
         return self.gates.attend("icl_attention", q_BRHD, k_BNHD, v_BNHD, p_BN)
 
-    def _emit(self, mixed_BRE: Tensor, p_BR: Tensor) -> Tensor:
-        return self.gates.emit(self.icl_attention.out_projection(mixed_BRE), p_BR)
+    def _add(self, x_BRE: Tensor, mixed_BRE: Tensor, p_BR: Tensor, owned: bool = False) -> Tensor:
+        update = self.icl_attention.out_projection(mixed_BRE)
+        return self.gates.add_gated(x_BRE, update, p_BR, owned=owned)
 
-    def _feed_forward_update(self, x_BRE: Tensor) -> Tensor:
-        return self.gates.feed_forward(self.mlp, self.layernorm_mlp, "layernorm_mlp", x_BRE)
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        """Carriers after the feed-forward, in the place of those that the attention made."""
+        norm = self.layernorm_mlp
+        return self.gates.add_feed_forward(self.mlp, norm, "layernorm_mlp", x, owned=True)
 
 
 class ORMSNorm(_DtypeMatchingRMSNorm):
@@ -240,5 +251,5 @@ class ORMSNorm(_DtypeMatchingRMSNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         """``p * norm(h)`` for carriers (..., E)."""
-        p = self.gates.presence("carrier", input)
-        return self.gates.norm(super().forward, "", input, p)
+        _, out = self.gates.carrier("carrier", super().forward, "", input)
+        return out
