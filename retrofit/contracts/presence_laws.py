@@ -115,8 +115,8 @@ def _carriers(setting: Setting, span: tuple[float, float], width: int) -> Tensor
     generator = torch.Generator().manual_seed(setting.seed)
     norms = torch.logspace(*span, 73, dtype=torch.float64)
     h = torch.randn((len(norms), width), generator=generator, dtype=torch.float64)
-    h = h / h.norm(dim=-1, keepdim=True) * norms[:, None]
-    return h.to(setting.device, setting.dtype)
+    scale: Tensor = norms[:, None] / h.norm(dim=-1, keepdim=True)
+    return (h * scale).to(setting.device, setting.dtype)
 
 
 def exact_presence(h: list[float], tau: float) -> Fraction:
