@@ -260,10 +260,15 @@ def train(
     ``TrainingError`` when the folder holds another run, or when training cannot go on, and
     ``FolderInUseError`` when another process is training in it.
     """
-    saved = _saved(config, folder)
-    if saved is not None and saved.finished:
-        return True
     folder.mkdir(parents=True, exist_ok=True)
+    with folder_lock(folder):
+        saved = _saved(config, folder)
+        return (saved is not None and saved.finished) or _train(config, folder, saved, show)
+
+
+def _train(
+    config: PretrainConfig, folder: Path, saved: Checkpoint | None, show: Callable[[Status], None]
+) -> bool:
     outcome = [False]
 
     def lead(link: Link) -> None:
@@ -278,6 +283,5 @@ def train(
             outcome[0] = _loop(run, journal, stops, show)
             journal.log("finished" if outcome[0] else f"stopped at step {run.step}")
 
-    with folder_lock(folder):
-        run_in_parallel(_follow_run, lead, config, folder)
+    run_in_parallel(_follow_run, lead, config, folder)
     return outcome[0]

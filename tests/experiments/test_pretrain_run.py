@@ -7,12 +7,14 @@ import math
 import os
 import pickle
 import signal
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 import torch
 
 from experiments.errors import ConfigError, FolderInUseError, TrainingError
+from experiments.pretrain import trainer
 from experiments.pretrain.checkpoint import FILE_NAME, load_checkpoint
 from experiments.pretrain.config import PretrainConfig
 from experiments.pretrain.export import average_weights, export_host
@@ -108,6 +110,21 @@ def test_two_trainers_do_not_share_a_folder(tmp_path: Path):
         train(tiny(), tmp_path)
     assert not (tmp_path / FILE_NAME).exists()
     assert train(tiny(), tmp_path)
+
+
+def test_a_run_that_another_process_has_just_ended_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    @contextmanager
+    def late_lock(folder: Path):
+        monkeypatch.undo()
+        assert train(tiny(), folder)
+        with folder_lock(folder):
+            yield
+
+    monkeypatch.setattr(trainer, "folder_lock", late_lock)
+    assert train(tiny(), tmp_path)
+    assert (tmp_path / LOG).read_text().count("started tiny") == 1
 
 
 def test_a_finished_run_is_left_alone(tmp_path: Path):
