@@ -43,7 +43,7 @@ class Checkpoint:
         fill_atomic(path, lambda draft: torch.save(asdict(self), draft))
 
     def read_config(self) -> PretrainConfig:
-        """Return the configuration that made this checkpoint."""
+        """The configuration that made this checkpoint."""
         return PretrainConfig.model_validate_json(self.config)
 
     def check_config(self, config: PretrainConfig, path: Path) -> None:
@@ -58,7 +58,7 @@ class Checkpoint:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint without unpickling objects. Raises ``TrainingError`` if it is unusable."""
+    """A checkpoint, read without unpickling objects. Raises ``TrainingError`` if it is unusable."""
     try:
         raw = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:

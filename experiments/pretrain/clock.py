@@ -20,7 +20,7 @@ _DIGITS = 7
 
 
 def read_pace(path: Path) -> dict[int, float]:
-    """Read ``step,progress`` rows. Raises ``ConfigError`` when the file is no complete pace."""
+    """Progress by step. Raises ``ConfigError`` when the file is no complete pace."""
     try:
         with path.open(encoding="utf-8", newline="") as handle:
             pace = {int(row["step"]): float(row["progress"]) for row in csv.DictReader(handle)}
@@ -32,7 +32,7 @@ def read_pace(path: Path) -> dict[int, float]:
 
 
 class Clock:
-    """Turns a step number and the elapsed training seconds into progress."""
+    """Progress from a step number and the elapsed training seconds."""
 
     def __init__(self, budget: StepBudget | WallClockBudget | ReplayBudget, tick_steps: int):
         self._budget = budget
@@ -51,7 +51,7 @@ class Clock:
         return step % self._tick_steps == 0
 
     def progress(self, step: int, elapsed_s: float) -> float:
-        """Return the progress that holds during ``step``; 1.0 means that the run is over."""
+        """The progress that holds during ``step``; 1.0 means that the run is over."""
         if isinstance(self._budget, StepBudget):
             return min(1.0, step / self._budget.steps)
         if self.is_tick(step):
@@ -62,7 +62,7 @@ class Clock:
         return self._held
 
     def seconds_left(self, progress: float, elapsed_s: float) -> float:
-        """Return the estimated training seconds until the end."""
+        """The estimated training seconds until the end."""
         if isinstance(self._budget, WallClockBudget):
             return max(0.0, self._budget.seconds - elapsed_s)
         return elapsed_s * (1.0 - progress) / progress if progress > 0 else float("inf")

@@ -147,7 +147,7 @@ class PretrainConfig(_Strict):
 
 
 def load_config(path: Path) -> PretrainConfig:
-    """Read a YAML file. Raises ``ConfigError`` naming the file and every field at fault."""
+    """The configuration in a YAML file. Raises ``ConfigError`` that names every field at fault."""
     try:
         return PretrainConfig.model_validate(read_yaml(path))
     except ValidationError as error:

@@ -24,7 +24,7 @@ _AVERAGE_PREFIX = "module."
 
 
 def notice(config: PretrainConfig) -> str:
-    """Return what the model of a run is, and what it is not."""
+    """What the model of a run is, and what it is not."""
     return (
         f"{architecture_config(config).name} architecture at mini size, trained by the oretro "
         "project on synthetic tasks. Not Prior Labs' model; its results say nothing about theirs."
@@ -32,7 +32,7 @@ def notice(config: PretrainConfig) -> str:
 
 
 def inference_settings() -> dict[str, Any]:
-    """Return tabpfn's v2.5 regressor preprocessing, with the limits of this small model.
+    """tabpfn's v2.5 regressor preprocessing, with the limits of this small model.
 
     The row fingerprint column is off: the training tasks have none. Raises nothing.
     """
@@ -51,7 +51,7 @@ def inference_settings() -> dict[str, Any]:
 
 
 def average_weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
-    """Return the averaged weights under the model's own names.
+    """The averaged weights under the model's own names.
 
     Raises:
         TrainingError: a weight is not finite.
@@ -69,7 +69,7 @@ def average_weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
 
 
 def host_checkpoint(checkpoint: Checkpoint, *, half: bool = False) -> dict[str, Any]:
-    """Return the content of a tabpfn checkpoint; ``half`` stores all but the borders in float16."""
+    """The content of a tabpfn checkpoint; ``half`` stores all but the borders in float16."""
     config = checkpoint.read_config()
     weights = average_weights(checkpoint)
     if getattr(build_model(config), "regression_borders", None) is None:

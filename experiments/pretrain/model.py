@@ -1,6 +1,6 @@
 """The model in training: any regressor of tabpfn's architecture registry, and its loss.
 
-Legend: R rows, B tasks, C columns, M test rows, L buckets.
+Shapes: R rows, B tasks, C columns, M test rows, L buckets.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _REACH = 100.0
 
 
 def architecture_module(name: str) -> Any:
-    """Return the module that tabpfn has under a name. Raises ``ConfigError``: it has none."""
+    """The module that tabpfn has under a name. Raises ``ConfigError``: it has none."""
     if name not in ARCHITECTURES:
         raise ConfigError(f"no architecture '{name}'; tabpfn has {', '.join(ARCHITECTURES)}")
     return ARCHITECTURES[name]
 
 
 def parse_architecture(name: str, fields: dict[str, Any]) -> ArchitectureConfig:
-    """Return tabpfn's own configuration object. Raises ``ConfigError``: a field does not fit it."""
+    """tabpfn's own configuration object. Raises ``ConfigError``: a field does not fit it."""
     try:
         parsed, unknown = architecture_module(name).parse_config(dict(fields))
     except ValidationError as error:
@@ -45,12 +45,12 @@ def parse_architecture(name: str, fields: dict[str, Any]) -> ArchitectureConfig:
 
 
 def architecture_config(config: PretrainConfig) -> ArchitectureConfig:
-    """Return tabpfn's own configuration object of the model of a run."""
+    """tabpfn's own configuration object of the model of a run."""
     return parse_architecture(config.architecture, config.model)
 
 
 def target_borders(num_buckets: int) -> torch.Tensor:
-    """Return the ``num_buckets + 1`` borders of the target, in standard deviations.
+    """The ``num_buckets + 1`` borders of the target, in standard deviations.
 
     Eight tenths of the buckets are equally wide on [-4, 4]; the rest widen geometrically to
     +-100, so that no finite target falls where the loss has no gradient.
@@ -62,7 +62,7 @@ def target_borders(num_buckets: int) -> torch.Tensor:
 
 
 def build_model(config: PretrainConfig) -> Any:
-    """Return a freshly initialised model in training mode; the global generator is left alone.
+    """A freshly initialised model in training mode; the global generator is left alone.
 
     Raises:
         ConfigError: the model cannot be built, or does not yield one logit per bucket.
@@ -96,7 +96,7 @@ def _check_head(model: Any, buckets: int) -> None:
 
 
 def build_loss(config: PretrainConfig) -> FullSupportBarDistribution:
-    """Return tabpfn's bar distribution on our borders."""
+    """tabpfn's bar distribution on our borders."""
     return FullSupportBarDistribution(target_borders(architecture_config(config).num_buckets))
 
 
@@ -108,7 +108,7 @@ def _logits(model: Any, x_RBC: torch.Tensor, y_NB: torch.Tensor) -> torch.Tensor
 
 
 def batch_logits(model: Any, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return logits ``(M, B, L)`` of the test rows and their targets ``(M, B)``."""
+    """Logits ``(M, B, L)`` of the test rows and their targets ``(M, B)``."""
     logits_MBL = _logits(model, batch.x_RBC, batch.y_RB[: batch.train_rows])
     return logits_MBL, batch.y_RB[batch.train_rows :]
 
@@ -116,7 +116,7 @@ def batch_logits(model: Any, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
 def validation_figures(
     model: Any, loss: FullSupportBarDistribution, batches: list[Batch]
 ) -> torch.Tensor:
-    """Return ``(tasks, 2)``: negative log likelihood and R2 of the predicted mean, per task."""
+    """``(tasks, 2)``: negative log likelihood and R2 of the predicted mean, per task."""
     rows = []
     was_training = model.training
     model.eval()

@@ -26,7 +26,7 @@ def _budget(config: PretrainConfig) -> str:
 
 
 def model_card(checkpoint: Checkpoint, exported: Path) -> str:
-    """Return the card as Markdown; ``exported`` is the file that it describes."""
+    """The card as Markdown; ``exported`` is the file that it describes."""
     config = checkpoint.read_config()
     weights = average_weights(checkpoint)
     parameters = sum(value.numel() for value in weights.values())

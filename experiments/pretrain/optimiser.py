@@ -63,7 +63,7 @@ class Optimiser:
         get_ema_multi_avg_fn(decay)(averaged, current, count)  # type: ignore[no-untyped-call]
 
     def rate(self, step: int, progress: float) -> float:
-        """Return the learning rate as a share of its peak: warm-up, then linear to zero."""
+        """The learning rate as a share of its peak: warm-up, then linear to zero."""
         return min(1.0, (step + 1) / self._config.warmup_steps) * (1.0 - progress)
 
     def step(self, step: int, progress: float) -> float:
@@ -86,7 +86,7 @@ class Optimiser:
         return norm
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of both optimisers and of the average."""
+        """The state of both optimisers and of the average."""
         return {
             "muon": self._muon.state_dict(),
             "adamw": self._adamw.state_dict(),

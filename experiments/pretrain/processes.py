@@ -42,7 +42,7 @@ class Link:
             tensor.div_(self.processes)
 
     def agree(self, orders: _T) -> _T:
-        """Return the orders of process 0."""
+        """The orders of process 0."""
         told = [orders]
         if self.processes > 1:
             with self._contact():
@@ -50,7 +50,7 @@ class Link:
         return told[0]
 
     def gather(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return the rows of every process's tensor, by rank."""
+        """The rows of every process's tensor, by rank."""
         parts = [tensor] * self.processes
         if self.processes > 1:
             with self._contact():

@@ -18,7 +18,7 @@ _LINE_SECONDS = 60.0
 
 
 def clock_text(seconds: float) -> str:
-    """Return ``h:mm:ss``, or ``-:--:--`` when it is not known."""
+    """``h:mm:ss``, or ``-:--:--`` when it is not known."""
     if seconds == float("inf"):
         return "-:--:--"
     whole = round(seconds)
@@ -26,7 +26,7 @@ def clock_text(seconds: float) -> str:
 
 
 def status_text(status: Status) -> str:
-    """Return loss, validation figures, speed and time left in one line."""
+    """Loss, validation figures, speed and time left in one line."""
     figures = status.figures
     validation = (
         f"val NLL {figures['val_nll']:.3f} R2 {figures['val_r2_median']:.3f}"

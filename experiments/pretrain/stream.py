@@ -2,7 +2,7 @@
 
 Nothing has to be saved to resume it, and no two steps or processes share a task.
 
-Legend: R rows, B tasks of a batch, C columns.
+Shapes: R rows, B tasks of a batch, C columns.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _collate(
 
 
 def draw_shape(data: DataConfig, seed: int, step: int, progress: float) -> tuple[TaskShape, int]:
-    """Return the task shape of a step and the number of tasks each process adds to it."""
+    """The task shape of a step and the number of tasks each process adds to it."""
     phase = next(p for p in data.curriculum if progress <= p.until or p.until == 1.0)
     rng = np.random.default_rng([_SHAPES, seed, step])
     rows = log_uniform_int(rng, *phase.rows)
@@ -60,7 +60,7 @@ def draw_shape(data: DataConfig, seed: int, step: int, progress: float) -> tuple
 def training_batch(
     data: DataConfig, prior: PriorConfig, *, seed: int, step: int, rank: int, progress: float
 ) -> Batch:
-    """Return the batch of one process at one step. Every process draws the same shape."""
+    """The batch of one process at one step. Every process draws the same shape."""
     shape, count = draw_shape(data, seed, step, progress)
     generators = (np.random.default_rng([_TASKS, seed, step, rank, i]) for i in range(count))
     return _collate(generators, shape, prior)
@@ -69,7 +69,7 @@ def training_batch(
 def validation_batches(
     validation: ValidationConfig, prior: PriorConfig, *, rank: int = 0, processes: int = 1
 ) -> list[Batch]:
-    """Return this process's share of the validation tasks, seven tenths of each task as context."""
+    """This process's share of the validation tasks, seven tenths of each task as context."""
     batches = []
     for index, (rows, columns) in enumerate(validation.shapes):
         shape = TaskShape(rows, columns, max(2, round(0.7 * rows)))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def describe(config: PretrainConfig, folder: Path) -> dict[str, Any]:
-    """Return name, size, budget and what is already in ``folder``.
+    """Name, size, budget and what is already in ``folder``.
 
     Raises:
         ConfigError: the pace to replay cannot be used.

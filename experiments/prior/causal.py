@@ -1,6 +1,6 @@
 """Structural causal models: tasks whose columns are causes, effects and relatives of the target.
 
-Legend: R rows, K nodes.
+Shapes: R rows, K nodes.
 """
 
 from __future__ import annotations

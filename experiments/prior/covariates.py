@@ -1,6 +1,6 @@
 """The inputs of a task: how latent scores depend on each other and how they are observed.
 
-Legend: R rows, D latent scores. A *score* is what a signal reads; a *column* is what the
+Shapes: R rows, D latent scores. A *score* is what a signal reads; a *column* is what the
 learner sees. They differ where a column is a coded category or a warped score.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def latent_scores(rng: np.random.Generator, rows: int, count: int) -> Array:
-    """Return ``(rows, count)`` standardised scores: independent, factor-driven or clustered."""
+    """``(rows, count)`` standardised scores: independent, factor-driven or clustered."""
     own = rng.standard_normal((rows, count))
     kind = rng.random()
     if kind < 0.4 or count == 1:
@@ -36,7 +36,7 @@ def latent_scores(rng: np.random.Generator, rows: int, count: int) -> Array:
 
 
 def _cut(rng: np.random.Generator, z_R: Array, levels: int) -> np.ndarray:
-    """Return codes ``0 .. levels - 1`` of the score cut at random quantiles."""
+    """Codes ``0 .. levels - 1`` of the score cut at random quantiles."""
     cuts = np.quantile(z_R, np.sort(rng.uniform(0.02, 0.98, levels - 1)))
     return np.searchsorted(cuts, z_R)
 
@@ -44,7 +44,7 @@ def _cut(rng: np.random.Generator, z_R: Array, levels: int) -> np.ndarray:
 def observe(
     rng: np.random.Generator, z_R: Array, marginals: Mapping[str, float]
 ) -> tuple[Array, Array]:
-    """Turn one latent score into ``(score_R, column_R)``.
+    """One latent score as ``(score_R, column_R)``.
 
     The score is standardised; the column has the drawn marginal, in units of its own. Codes of
     categories carry no order: each level has an effect of its own.
@@ -82,7 +82,7 @@ def observe(
 
 
 def hide_cells(rng: np.random.Generator, column_R: Array) -> Array:
-    """Return a copy of the column with some cells NaN, at random or because of their value."""
+    """A copy of the column with some cells NaN, at random or because of their value."""
     share = rng.uniform(0.01, 0.4)
     if bernoulli(rng, 0.6):
         hidden = rng.random(len(column_R)) < share

@@ -15,7 +15,7 @@ Array = npt.NDArray[np.float64]
 
 
 def pick(rng: np.random.Generator, weights: Mapping[str, float]) -> str:
-    """Return one key of ``weights``, drawn in proportion to its value."""
+    """One key of ``weights``, drawn in proportion to its value."""
     names = list(weights)
     cumulative = np.cumsum([weights[name] for name in names])
     position = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
@@ -23,12 +23,12 @@ def pick(rng: np.random.Generator, weights: Mapping[str, float]) -> str:
 
 
 def log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
-    """Return a number between ``low`` and ``high`` whose logarithm is uniform."""
+    """A number between ``low`` and ``high`` whose logarithm is uniform."""
     return math.exp(rng.uniform(math.log(low), math.log(high)))
 
 
 def log_uniform_int(rng: np.random.Generator, low: int, high: int) -> int:
-    """Return a log-uniform integer in ``[low, high]``, both ends included."""
+    """A log-uniform integer in ``[low, high]``, both ends included."""
     return min(high, int(log_uniform(rng, low, high + 1)))
 
 
@@ -41,17 +41,17 @@ def standardise(values: Array) -> Array:
 
 
 def importances(rng: np.random.Generator, count: int) -> Array:
-    """Return ``count`` positive weights with unit sum of squares, from equal to very unequal."""
+    """``count`` positive weights with unit sum of squares, from equal to very unequal."""
     weights = np.exp(rng.standard_normal(count) * rng.uniform(0.0, 1.5))
     scaled: Array = weights / math.sqrt(float(weights @ weights))
     return scaled
 
 
 def bernoulli(rng: np.random.Generator, probability: float) -> bool:
-    """Return True with the given probability."""
+    """True with the given probability."""
     return bool(rng.random() < probability)
 
 
 def signs(rng: np.random.Generator, count: int) -> npt.NDArray[Any]:
-    """Return ``count`` random signs, each -1 or 1."""
+    """``count`` random signs, each -1 or 1."""
     return rng.integers(0, 2, count) * 2 - 1

@@ -1,6 +1,6 @@
 """Random functions of several variables: the signals of the prior.
 
-Legend: R rows, D inputs. Every family maps standardised inputs ``u_RD`` to a signal ``(R,)``
+Shapes: R rows, D inputs. Every family maps standardised inputs ``u_RD`` to a signal ``(R,)``
 of mean 0 and variance 1 over the rows given.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def curve(rng: np.random.Generator, u_R: Array) -> Array:
-    """Return a random function of one variable, standardised over the rows."""
+    """A random function of one variable, standardised over the rows."""
     kind = rng.integers(10)
     shift = rng.normal(0.0, 0.8)
     scale = log_uniform(rng, 0.5, 3.0)
@@ -44,13 +44,13 @@ def curve(rng: np.random.Generator, u_R: Array) -> Array:
 
 
 def linear(rng: np.random.Generator, u_RD: Array) -> Array:
-    """Return a weighted sum of the inputs."""
+    """A weighted sum of the inputs."""
     count = u_RD.shape[1]
     return standardise(u_RD @ (importances(rng, count) * signs(rng, count)))
 
 
 def additive(rng: np.random.Generator, u_RD: Array) -> Array:
-    """Return a weighted sum of random curves, one per input."""
+    """A weighted sum of random curves, one per input."""
     count = u_RD.shape[1]
     weights = importances(rng, count) * signs(rng, count)
     total = np.zeros(len(u_RD))
@@ -60,7 +60,7 @@ def additive(rng: np.random.Generator, u_RD: Array) -> Array:
 
 
 def _pair_term(rng: np.random.Generator, a_R: Array, b_R: Array) -> Array:
-    """Return one interaction of two inputs, standardised."""
+    """One interaction of two inputs, standardised."""
     kind = rng.integers(5)
     if kind == 0:
         out = a_R * b_R
@@ -76,7 +76,7 @@ def _pair_term(rng: np.random.Generator, a_R: Array, b_R: Array) -> Array:
 
 
 def interactions(rng: np.random.Generator, u_RD: Array) -> Array:
-    """Return an additive signal plus random interactions of input pairs."""
+    """An additive signal plus random interactions of input pairs."""
     count = u_RD.shape[1]
     if count < 2:
         return additive(rng, u_RD)
@@ -89,7 +89,7 @@ def interactions(rng: np.random.Generator, u_RD: Array) -> Array:
 
 
 def _tree(rng: np.random.Generator, u_RD: Array, depth: int, odds_D: Array) -> Array:
-    """Return the leaf values of one random axis-aligned tree whose thresholds are data values."""
+    """The leaf values of one random axis-aligned tree whose thresholds are data values."""
     rows, count = u_RD.shape
     node_R = np.zeros(rows, dtype=np.int64)
     every_row = np.arange(rows)
@@ -107,7 +107,7 @@ def _tree(rng: np.random.Generator, u_RD: Array, depth: int, odds_D: Array) -> A
 
 
 def forest(rng: np.random.Generator, u_RD: Array) -> Array:
-    """Return a sum of one to thirty random trees of depth one to six."""
+    """A sum of one to thirty random trees of depth one to six."""
     odds = importances(rng, u_RD.shape[1]) ** 2
     trees = int(log_uniform(rng, 1.0, 31.0))
     depth = int(rng.integers(1 if trees > 3 else 2, 7))
@@ -127,7 +127,7 @@ _ACTIVATIONS: tuple[Callable[[Array], Array], ...] = (
 
 
 def mlp(rng: np.random.Generator, u_RD: Array) -> Array:
-    """Return a random network of one to three hidden layers."""
+    """A random network of one to three hidden layers."""
     count = u_RD.shape[1]
     state = u_RD * importances(rng, count) * np.sqrt(count)
     activation = _ACTIVATIONS[rng.integers(len(_ACTIVATIONS))]
@@ -140,7 +140,7 @@ def mlp(rng: np.random.Generator, u_RD: Array) -> Array:
 
 
 def fourier(rng: np.random.Generator, u_RD: Array) -> Array:
-    """Return a draw of a Gaussian process by random Fourier features, one length per input."""
+    """A draw of a Gaussian process by random Fourier features, one length per input."""
     count = u_RD.shape[1]
     features = 96
     frequencies = rng.standard_normal((count, features))
@@ -153,7 +153,7 @@ def fourier(rng: np.random.Generator, u_RD: Array) -> Array:
 
 
 def product(rng: np.random.Generator, u_RD: Array) -> Array:
-    """Return a multiplicative law: the exponential of a weighted sum, or a product of curves."""
+    """A multiplicative law: the exponential of a weighted sum, or a product of curves."""
     if bernoulli(rng, 0.5):
         inner = linear(rng, u_RD) if bernoulli(rng, 0.5) else additive(rng, u_RD)
         return standardise(np.exp(np.clip(rng.uniform(0.3, 1.2) * inner, -6.0, 6.0)))

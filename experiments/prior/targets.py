@@ -1,6 +1,6 @@
 """From signal to target: noise, then a warp of the scale on which the target is reported.
 
-Legend: R rows.
+Shapes: R rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def add_noise(rng: np.random.Generator, signal_R: Array, config: PriorConfig) ->
 
 
 def warp(rng: np.random.Generator, y_R: Array, config: PriorConfig) -> Array:
-    """Return the target on the scale that the learner sees."""
+    """The target on the scale that the learner sees."""
     kind = pick(rng, config.warps)
     z = standardise(y_R)
     if kind == "exp":

@@ -1,6 +1,6 @@
 """One synthetic regression task from start to end.
 
-Legend: R rows, C columns, D scores.
+Shapes: R rows, C columns, D scores.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Task:
 def _scores_and_signal(
     rng: np.random.Generator, rows: int, columns: int, config: PriorConfig
 ) -> tuple[Array, Array, str]:
-    """Return latent scores ``(rows, columns)``, or their observed form, with a signal of them."""
+    """Latent scores ``(rows, columns)``, or their observed form, with a signal of them."""
     family = pick(rng, config.families)
     if family == "causal":
         scores, signal = causal_graph(rng, rows, columns)
@@ -92,7 +92,7 @@ def _make_redundant(rng: np.random.Generator, x_RC: Array) -> None:
 def _draw(
     rng: np.random.Generator, shape: TaskShape, config: PriorConfig
 ) -> tuple[Array, Array, str]:
-    """Return raw columns, raw target and family; either may still be degenerate."""
+    """Raw columns, raw target and family; either may still be degenerate."""
     view = ""
     base = shape.columns
     if shape.columns >= 2 and bernoulli(rng, config.transformed_share):

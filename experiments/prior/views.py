@@ -5,7 +5,7 @@ the originals, or squashed columns beside principal components. Tasks shown the 
 learner from meeting such columns for the first time at inference. Statistics come from the train
 rows alone.
 
-Legend: R rows, N train rows, C columns.
+Shapes: R rows, N train rows, C columns.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def squash(x_RC: Array, train_rows: int, limit: float = 3.0) -> Array:
 
 
 def components(x_RC: Array, train_rows: int, count: int) -> Array:
-    """Return the leading ``count`` principal components of the columns, NaN taken as the mean."""
+    """The leading ``count`` principal components of the columns, NaN taken as the mean."""
     train = x_RC[:train_rows]
     known = ~np.isnan(train)
     size = np.maximum(known.sum(axis=0), 1)
