@@ -6,6 +6,7 @@ rest, and turns a region called NA into a missing value without a word.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -35,6 +36,13 @@ _OTHER_KINDS = {
     b"\x80\x04\x95": "a pickle",
     b"SQLite": "a database",
 }
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
 _WEB_PAGE = re.compile(r"\s*<(!doctype\s+html|html|\?xml)", re.IGNORECASE)
 _CELL_LIMIT = 2**27
 _INFLATED_LIMIT = 2**30
@@ -80,19 +88,17 @@ def _read_bytes(path: Path, notes: list[str]) -> bytes:
 
 
 def _decode(raw: bytes, entry: FileSet, notes: list[str]) -> str:
-    encoding = entry.encoding
-    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        encoding = "utf-16"
-        notes.append("read as UTF-16, as its first bytes say")
-    elif encoding.lower().replace("-", "") == "utf8":
-        encoding = "utf-8-sig"
+    encoding = next((name for mark, name in _MARKS if raw.startswith(mark)), "")
+    if encoding not in ("", "utf-8"):
+        notes.append(f"read as {encoding.upper()}, as its first bytes say")
+    encoding = encoding or entry.encoding
     try:
-        text = raw.decode(encoding)
+        text = raw.decode(encoding).lstrip("\ufeff")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise DataError(
             f"{entry.path}: line {line} holds byte 0x{raw[error.start]:02x}, which is not "
-            f"{entry.encoding}; name the encoding, such as --encoding cp1252"
+            f"{encoding}; name the encoding, such as --encoding cp1252"
         ) from None
     except (LookupError, ValueError, AssertionError):  # not a codec of text, or not for a file
         raise DataError(f"{entry.path}: there is no encoding '{encoding}'") from None
@@ -150,9 +156,9 @@ def _parse(text: str, delimiter: str, path: Path) -> tuple[list[str], list[list[
                 rows.append(cells)
             start = reader.line_num + 1
     except csv.Error as error:
-        what = (
-            "a quote that is opened there is never closed" if "end of data" in str(error) else error
-        )
+        what = f"{error}; is the delimiter another than '{delimiter}' (--delimiter)?"
+        if "end of data" in str(error):
+            what = "a quote that is opened there is never closed"
         raise DataError(f"{path}: line {start}: {what}") from None
     if not rows:
         raise DataError(f"{path} has a header and no row" if names else f"{path} is empty")

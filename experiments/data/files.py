@@ -41,9 +41,10 @@ def load_file(entry: FileSet) -> Table:
     if parquet:
         _check_columns(entry, [str(name) for name in frame.columns])
     frame = _without_made_up_columns(frame, entry, notes)
-    words = [name for name in frame.columns if str(name) in entry.words]
+    if words := [name for name in frame.columns if str(name) in entry.words]:
+        frame = frame.astype(dict.fromkeys(words, "category"))
     table = make_table(
-        frame.astype(dict.fromkeys(words, "category")),
+        frame,
         name=entry.label,
         target=entry.target,
         licence="the user's own",
@@ -108,25 +109,25 @@ def _without_made_up_columns(frame: pd.DataFrame, entry: FileSet, notes: list[st
         for name in frame.columns
         if _MADE_UP.fullmatch(str(name)) and name not in (*entry.drop, *entry.words, entry.target)
     ]
-    labels = [name for name in found if _are_whole(frame[name]) and frame[name].is_unique]
+    labels = [name for name in found if _are_labels(frame[name].to_numpy())]
     if labels:
         notes.append(f"row labels without a name are left out: {', '.join(labels)}")
     kept: pd.DataFrame = frame.drop(columns=labels)
     return kept
 
 
-def _are_whole(values: pd.Series) -> bool:
-    """Whether every cell holds a whole number."""
-    if values.dtype.kind not in "iuf" or values.isna().any():
+def _are_labels(cells: np.ndarray) -> bool:
+    """Whether every cell holds another whole number."""
+    if cells.dtype.kind not in "iuf" or not np.isfinite(cells).all():
         return False
-    return bool((values % 1 == 0).all())
+    return bool((cells % 1 == 0).all()) and len(np.unique(cells)) == len(cells)
 
 
 def _warnings(table: Table, entry: FileSet) -> list[str]:
     """What a careful reader would ask about the table."""
     found = []
-    rows = len(table.y)
-    for name in table.categorical:
+    rows, categorical = len(table.y), table.categorical
+    for name in categorical:
         levels = table.X[name].cat.categories
         if name not in entry.words:
             found += word_notes(name, levels, entry.decimal)
@@ -134,15 +135,15 @@ def _warnings(table: Table, entry: FileSet) -> list[str]:
             found.append(
                 f"column '{name}' holds another text in every row: if it is an identifier, drop it"
             )
-    for name in table.X.columns.difference(table.categorical, sort=False):
-        column = table.X[name]
-        if rows > 2 and _are_whole(column) and column.is_unique and np.ptp(column) == rows - 1:
+    for name in table.X.columns.difference(categorical, sort=False):
+        cells = table.X[name].to_numpy()
+        if rows > 2 and _are_labels(cells) and np.ptp(cells) == rows - 1:
             found.append(
                 f"column '{name}' counts the rows, in some order: if it is an identifier, drop it"
             )
-    empty = [name for name in table.X.columns if table.X[name].isna().all()]
-    if empty:
-        found.append(f"no value at all in: {', '.join(empty)}")
+    has_value = table.X.notna().any()
+    if not has_value.all():
+        found.append(f"no value at all in: {', '.join(table.X.columns[~has_value])}")
     repeated = int(table.X.duplicated().sum())
     if repeated:
         found.append(

@@ -15,6 +15,7 @@ import pandas as pd
 from experiments.data.normalise import normalise_feature, normalise_target
 from experiments.data.splits import Split
 from experiments.errors import DataError
+from experiments.io.text import message
 from retrofit.patching.target_range import target_fault
 
 if TYPE_CHECKING:
@@ -41,6 +42,10 @@ class Table:
     """What a reader of the results should know about this table, one sentence each."""
     splits: tuple[Split, ...] = ()
     """Splits that come with the table, by repeat, then fold, in row numbers of ``X``."""
+
+    def __post_init__(self) -> None:
+        # They repeat names and cells of the file, which can be anything, and are shown everywhere.
+        object.__setattr__(self, "notes", tuple(message(note) for note in self.notes))
 
     @property
     def categorical(self) -> tuple[str, ...]:

@@ -27,6 +27,8 @@ _MISSING_TARGET = PLAIN.replace(f",{2 * A[3]}\n".encode(), b",\n")
 GOOD: dict[str, bytes] = {
     "plain": PLAIN,
     "byte order mark": b"\xef\xbb\xbf" + PLAIN,
+    "utf-32": PLAIN.decode().encode("utf-32"),
+    "two byte order marks": b"\xef\xbb\xbf" * 2 + PLAIN,
     "utf-16": PLAIN.decode().encode("utf-16"),
     "windows line ends": PLAIN.replace(b"\n", b"\r\n"),
     "no last line end": PLAIN[:-1],

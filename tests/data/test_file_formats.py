@@ -91,11 +91,11 @@ def test_every_command_that_takes_a_table_is_told_how_to_read_it(
 def test_header_of_any_length_is_read(tmp_path: Path) -> None:
     columns = 12_000
     names = [f"column-{number:05}" for number in range(columns)]
-    rows = (",".join(["1.5"] * columns + [str(row)]) for row in range(4))
+    rows = (",".join(["1.5"] * columns + [str(row)]) for row in range(2))
     content = "\n".join([",".join([*names, "y"]), *rows]).encode()
     assert len(content.splitlines()[0]) > 131_072
     table = read(tmp_path, content)
-    assert table.X.shape == (4, columns)
+    assert table.X.shape == (2, columns)
     one = "a" * 150_000
     assert one in read(tmp_path, PLAIN.replace(b"a,b,y", f"{one},b,y".encode())).X
 
@@ -145,3 +145,10 @@ def test_delimiter_of_a_configuration_is_one_mark(tmp_path: Path) -> None:
     for wrong in ("ab", "", "x", "7", '"', "\n", "\0"):
         with pytest.raises(ValueError, match="delimiter"):
             FileSet(path=tmp_path / "t.csv", target="y", delimiter=wrong)
+
+
+def test_first_bytes_decide_against_another_encoding(tmp_path: Path) -> None:
+    accents = PLAIN.replace(b"a,b,y", "é,b,y".encode())
+    marked = read(tmp_path, b"\xef\xbb\xbf" + accents, encoding="cp1252")
+    assert list(marked.X) == ["é", "b"]
+    assert list(read(tmp_path, accents, encoding="cp1252").X) == ["Ã©", "b"]
