@@ -24,3 +24,5 @@ BUILT_IN_HOSTS = {
 }
 """File of each built-in host. They are small models that this project trained on synthetic tasks,
 not Prior Labs' models."""
+BUILT_IN_MODELS = {"mini": "TabPFN v3", "mini-v3": "TabPFN v3"}
+"""Whose architecture each of them has."""

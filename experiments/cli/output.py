@@ -53,11 +53,12 @@ def command_line() -> list[str]:
 
 def built_in_notice(sha256: str) -> str:
     """What to say wherever figures of the built-in host appear; empty for any other host."""
-    from experiments.report.remarks import MINI_NOTICE
+    from experiments.report.remarks import notice
     from experiments.report.remarks import plain as sentence
     from retrofit.patching.sources import built_in_name
 
-    return sentence(MINI_NOTICE) if built_in_name(sha256) else ""
+    name = built_in_name(sha256)
+    return sentence(notice(name)) if name else ""
 
 
 def print_json(value: Any) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from experiments.errors import ResultsError
 from retrofit.files.atomic import probe_folder, write_atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 
@@ -18,26 +19,31 @@ def prepare_out(folder: Path) -> None:
     Raises:
         ResultsError: it is a file, or it cannot be made or written.
     """
-    try:
+    with _refusals(folder):
         folder.mkdir(parents=True, exist_ok=True)
         probe_folder(folder)
-    except OSError as error:
-        reason = error.strerror or error
-        raise ResultsError(
-            f"{folder}: cannot be written ({reason}); choose another --out"
-        ) from None
 
 
 def write_files(folder: Path, contents: Mapping[str, str | bytes]) -> list[Path]:
-    """Write each file by its name, whole or not at all, and return their paths.
+    """Write each file by its name below the folder, whole or not at all, and return their paths.
 
     Raises:
         ResultsError: the folder cannot be made or written.
     """
+    paths = [folder / name for name in contents]
+    with _refusals(folder):
+        for path, content in zip(paths, contents.values(), strict=True):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(path, content)
+    return paths
+
+
+@contextmanager
+def _refusals(folder: Path) -> Iterator[None]:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in contents.items():
-            write_atomic(folder / name, content)
+        yield
     except OSError as error:
-        raise ResultsError(f"{folder}: cannot be written: {error}") from None
-    return [folder / name for name in contents]
+        reason = error.strerror or error
+        raise ResultsError(
+            f"{folder}: cannot be written ({reason}); choose another --out"
+        ) from error

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.io.text import visible
 from experiments.report.contents import parts
-from experiments.report.remarks import MINI_NOTICE, Code, remarks
+from experiments.report.remarks import Code, notice, remarks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,13 +46,9 @@ def baseline_page(summary: Summary) -> str:
         "RMSE of the stock host divided by that of the baseline on the same splits, geometric mean "
         "over seeds; below 1 the host is better."
     )
+    whose = line(notice(summary.host)) if summary.built_in else ""
     title = f"# Stock host `{summary.host}` against untuned scikit-learn models"
-    return page([title, lead, table(*parts(summary)["baselines"].table), notice(summary.built_in)])
-
-
-def notice(built_in: bool) -> str:
-    """What a page says of figures of the built-in host; empty for any other."""
-    return line(MINI_NOTICE) if built_in else ""
+    return page([title, lead, table(*parts(summary)["baselines"].table), whose])
 
 
 def remark_list(summary: Summary) -> str:

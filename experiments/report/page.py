@@ -14,7 +14,7 @@ from experiments.io.text import visible
 from experiments.report.columns import interval, percent, shown, size
 from experiments.report.contents import parts
 from experiments.report.plot_style import COLOURS
-from experiments.report.remarks import MINI_NOTICE, plain, remarks
+from experiments.report.remarks import notice, plain, remarks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,11 +36,11 @@ def html_page(summary: Summary, pictures: Sequence[Picture]) -> str:
     environment = Environment(
         loader=BaseLoader(), autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=_clean
     )
-    run = summary.run
+    run, whose = summary.run, notice(summary.host)
     tables = [part for key, part in parts(summary).items() if key != "cases" and part.table.rows]
     return environment.from_string(_asset("page.html")).render(
         title=f"{summary.suite} on host {summary.host}",
-        notice=plain(MINI_NOTICE) if summary.built_in else "",
+        notice=plain(whose) if summary.built_in else "",
         unfinished="some cases have no row yet." if run.get("status") == "running" else "",
         css=Markup(_asset("page.css").strip()),
         script=Markup(_asset("page.js").strip()),
@@ -48,7 +48,7 @@ def html_page(summary: Summary, pictures: Sequence[Picture]) -> str:
         pictures=[
             {"title": picture.title, "svg": Markup(_inline(picture.svg))} for picture in pictures
         ],
-        remarks=[plain(remark) for remark in remarks(summary) if remark != MINI_NOTICE],
+        remarks=[plain(remark) for remark in remarks(summary) if remark != whose],
         tables=tables,
         variants=[item.variant for item in summary.variants],
         cases=list(_cases(summary)),

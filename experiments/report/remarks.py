@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.report.columns import size
 from experiments.report.presence_sweep import presence_points
 from experiments.sweep.variant_name import MARK
+from retrofit.words import BUILT_IN_MODELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,15 +27,6 @@ class Code(str):
 Sentence = tuple[str, ...]
 """Parts that follow each other without a gap."""
 
-MINI_NOTICE: Sentence = (
-    "The host ",
-    Code("mini"),
-    (
-        " is a small model of the TabPFN v3 architecture that this project trained on synthetic "
-        "tasks. It is not Prior Labs' TabPFN v3, and these figures say nothing about that model's "
-        "accuracy."
-    ),
-)
 _LIMITS = (
     "Limits: calibrated near-identity on these cases only. No universal no-loss or superiority is "
     "claimed, no closure of the whole host"
@@ -47,6 +39,17 @@ _EPS = (1e-8, "absolute")
 def plain(sentence: Sentence) -> str:
     """The sentence without any mark-up."""
     return "".join(sentence)
+
+
+def notice(host: str) -> Sentence:
+    """What to say wherever figures of a built-in host appear."""
+    model = BUILT_IN_MODELS.get(host, "TabPFN")
+    text = (
+        f" is a small model of the {model} architecture that this project trained on synthetic "
+        f"tasks. It is not Prior Labs' {model}, and these figures say nothing about that model's "
+        "accuracy."
+    )
+    return ("The host ", Code(host), text)
 
 
 def remarks(summary: Summary) -> list[Sentence]:
@@ -87,7 +90,7 @@ def remarks(summary: Summary) -> list[Sentence]:
         )
         lines.append((text,))
     if summary.built_in:
-        lines.append(MINI_NOTICE)
+        lines.append(notice(summary.host))
     lines.append(limits(item.variant for item in summary.variants))
     return lines
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from experiments.errors import ResultsError
+from experiments.io.writable import write_files
 from experiments.report import latex, markdown
 from experiments.report.page import html_page
 from experiments.report.summary import summarise_folder
 from experiments.sweep.run_record import read
-from retrofit.files.atomic import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,16 +53,16 @@ def write_report(
         config = read(folder).get("config", {})
         margin_pct = float(config.get("equivalence_margin_pct", DEFAULT_MARGIN_PCT))
     summary = summarise_folder(folder, margin_pct=margin_pct)
-    target = folder if out is None else out
     drawn = _pictures(summary) if figures else ()
-    try:
-        (target / FIGURE_FOLDER if drawn else target).mkdir(parents=True, exist_ok=True)
-        return WrittenReport(summary, tuple(_write(target, summary, drawn)))
-    except OSError as error:
-        reason = error.strerror or error
-        raise ResultsError(
-            f"{target}: the report cannot be written ({reason}); choose another --out"
-        ) from error
+    contents: dict[str, str | bytes] = {
+        "report.md": _markdown(summary, drawn),
+        "summary.tex": latex.summary_file(summary),
+        "report.html": html_page(summary, drawn),
+    }
+    for picture in drawn:
+        stem = f"{FIGURE_FOLDER}/{picture.name}"
+        contents |= {f"{stem}.svg": picture.svg, f"{stem}.png": picture.png}
+    return WrittenReport(summary, tuple(write_files(folder if out is None else out, contents)))
 
 
 def _pictures(summary: Summary) -> Sequence[Picture]:
@@ -72,26 +71,9 @@ def _pictures(summary: Summary) -> Sequence[Picture]:
     return pictures(summary)
 
 
-def _write(target: Path, summary: Summary, drawn: Sequence[Picture]) -> list[Path]:
-    texts = {
-        target / "report.md": _markdown(summary, drawn),
-        target / "summary.tex": latex.summary_file(summary),
-        target / "report.html": html_page(summary, drawn),
-    }
-    for path, text in texts.items():
-        write_atomic(path, text)
-    files = list(texts)
-    for picture in drawn:
-        stem = target / FIGURE_FOLDER / picture.name
-        write_atomic(stem.with_suffix(".svg"), picture.svg)
-        write_atomic(stem.with_suffix(".png"), picture.png)
-        files += [stem.with_suffix(".svg"), stem.with_suffix(".png")]
-    return files
-
-
 def _markdown(summary: Summary, drawn: Sequence[Picture]) -> str:
     images = [
         f"![{markdown.escape(picture.title)}]({FIGURE_FOLDER}/{picture.name}.svg)"
         for picture in drawn
     ]
-    return "\n\n".join((markdown.summary_page(summary).rstrip("\n"), *images)) + "\n"
+    return markdown.page([markdown.summary_page(summary).rstrip("\n"), *images])

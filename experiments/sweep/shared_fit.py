@@ -63,8 +63,8 @@ def with_frozen_model(fitted: TabPFNRegressor) -> TabPFNRegressor:
 def strict_model(fitted: TabPFNRegressor) -> Any:
     """Return the regressor's own model, told to let NaN scores through.
 
-    tabpfn v3 replaces NaN in the network's output by zero, which then looks like a prediction. The
-    model must belong to ``fitted`` alone, as that of ``Host.regressor`` does: it is changed.
+    tabpfn's newer networks replace NaN in their output by zero, which then looks like a prediction.
+    The model must belong to ``fitted`` alone, as that of ``Host.regressor`` does: it is changed.
 
     Raises:
         UnsupportedTabPFNError: the model has no such switch.

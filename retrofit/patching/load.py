@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def load_host(name: str | os.PathLike[str]) -> Host:
     """Load a stock host, or a patched one (then a ``Patched``), by name.
 
-    ``mini`` and its kin are built-in stand-ins (not Prior Labs' models); a version such as ``v3``,
-    ``default``, or a file name of Prior Labs goes through tabpfn's own cache, download and licence
+    ``mini`` and its kin are built-in stand-ins (not Prior Labs' models); a version, ``default``,
+    or a file name of Prior Labs goes through tabpfn's own cache, download and licence
     flow; anything else is a path. Nothing is created or contacted for a path.
 
     Raises:

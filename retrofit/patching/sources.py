@@ -51,7 +51,7 @@ def locate(name: str | os.PathLike[str]) -> Path | None:
         return _built_in_path(str(name))
     path = expand_home(name)
     release = _release(str(name))
-    # A file may well have a released file's name; "v3" means the same in every folder.
+    # A file may well have a released file's name; a version's means the same in every folder.
     if path.is_file() and (release is None or str(name) == release[1]):
         return path
     if release is not None:

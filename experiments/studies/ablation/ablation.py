@@ -53,7 +53,7 @@ LEAVE_ONE_OUT = (
 HOSTS = (*STUDY, *LEAVE_ONE_OUT)
 
 LAYERS = ("biased", "bias-free")
-"""LayerNorm, projections and feed-forward with biases; or RMSNorm and no bias, as in TabPFN v3."""
+"""LayerNorm, projections and feed-forward with biases; or RMSNorm and no bias, as newer TabPFNs."""
 PLACEMENTS = ("pre", "post")
 
 

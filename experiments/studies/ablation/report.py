@@ -70,7 +70,7 @@ def page(summary: pd.DataFrame, config: AblationConfig) -> str:
     )
     kinds = (
         "*Biased* hosts have LayerNorm, projections and feed-forward with biases. *Bias-free* "
-        "hosts have RMSNorm and no bias, as TabPFN v3's blocks: there a zero token stays zero "
+        "hosts have RMSNorm and no bias, as newer TabPFNs' blocks: there a zero token stays zero "
         "by itself once attention lets it, so OFFN and ONorm do not matter for exactness. In "
         "pre-norm hosts ONorm does not matter either, because the attention's own gates "
         "silence whatever the norm makes of a zero token."

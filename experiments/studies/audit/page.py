@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from experiments.report import markdown
-from experiments.report.remarks import MINI_NOTICE
+from experiments.report.remarks import notice
 from experiments.studies.audit.leaks import leaks
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def page(
     """Everything that the audit found, and how to make it again."""
     parts = [
         f"# Where a NULL row or column acts in `{host}`",
-        markdown.line(MINI_NOTICE) if built_in else "",
+        markdown.line(notice(host)) if built_in else "",
         f"Made by `{command}`. {_SCALE.format(tolerance=tolerance)}",
         _LIMITS,
         "## What each site does to NULL tokens",
@@ -83,7 +83,7 @@ def page(
             _CONTINUITY,
             markdown.table(*_continuity(tables["continuity"])),
         ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return markdown.page(parts)
 
 
 def _sites(frame: pd.DataFrame) -> tuple[Sequence[str], list[list[str]]]:

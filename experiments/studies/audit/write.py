@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
-from experiments.io.writable import write_files
 from experiments.machine import provenance
 from experiments.studies.audit.heatmap import picture
 from experiments.studies.audit.page import page
+from experiments.studies.writer import write_study
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,28 +32,13 @@ def write(
         MissingExtraError: a figure is wanted and matplotlib is not installed.
         ResultsError: a file cannot be written.
     """
-    drawn = picture(tables["stages"], host) if figures else None
-    texts = {
-        f"{name}.csv": frame.to_csv(index=False, lineterminator="\n", float_format="%.4g")
-        for name, frame in tables.items()
-        if not frame.empty
-    }
-    figure = None
-    if drawn is not None:
-        figure = f"{drawn.name}.svg"
-        texts[figure] = drawn.svg
-    texts["audit.md"] = page(host, tables, **about, figure=figure)
-    record = {
-        "schema": 1,
-        "command": list(command),
-        "host": {"name": host, "sha256": sha256, "built_in": about["built_in"]},
-        "tolerance": about["tolerance"],
-        "code": provenance.git_state(),
-        "versions": provenance.versions(),
-        "machine": provenance.machine(),
-        "finished": provenance.now(),
-    }
-    texts["audit.json"] = json.dumps(record, indent=1) + "\n"
-    pixels = {} if drawn is None else {f"{drawn.name}.png": drawn.png}
-    write_files(folder, {**texts, **pixels})
-    return [folder / name for name in texts]
+    pictures = [picture(tables["stages"], host)] if figures else []
+    figure = f"{pictures[0].name}.svg" if pictures else None
+    record = provenance.record(
+        command,
+        host={"name": host, "sha256": sha256, "built_in": about["built_in"]},
+        tolerance=about["tolerance"],
+    )
+    found = {name: frame for name, frame in tables.items() if not frame.empty}
+    text = page(host, tables, **about, figure=figure)
+    return write_study(folder, "audit", found, text, record, pictures=pictures, digits=4)

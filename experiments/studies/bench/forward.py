@@ -19,6 +19,7 @@ from experiments.machine import provenance
 from experiments.machine.device import device_model
 from experiments.report import markdown
 from experiments.report.columns import Column, show
+from experiments.report.remarks import notice
 from experiments.studies.bench.timer import interleaved, quartiles
 from experiments.studies.writer import write_study
 
@@ -163,7 +164,8 @@ def write_bench(
     )
     title = f"# One forward pass of {host}, variant beside stock"
     table = markdown.table(*show(COLUMNS, rows))
-    page = markdown.page([title, markdown.notice(built_in), made, table])
+    whose = markdown.line(notice(host)) if built_in else ""
+    page = markdown.page([title, whose, made, table])
     return write_study(folder, "bench", {"bench": pd.DataFrame(rows)}, page, record, digits=None)
 
 

@@ -18,6 +18,7 @@ from experiments.machine import provenance
 from experiments.machine.device import device_model
 from experiments.report import markdown
 from experiments.report.columns import Column, show
+from experiments.report.remarks import notice
 from experiments.studies.bench.timer import interleaved, quartiles
 from experiments.studies.writer import write_study
 
@@ -213,6 +214,7 @@ def write_tables_bench(
     )
     title = f"# {rows[0].tables} tables in padded passes on `{host}`"
     table = markdown.table(*show(COLUMNS, rows))
-    page = markdown.page([title, markdown.notice(built_in), made, table])
+    whose = markdown.line(notice(host)) if built_in else ""
+    page = markdown.page([title, whose, made, table])
     record = provenance.record(command, device=rows[0].device)
     return write_study(folder, "tables", {"tables": pd.DataFrame(rows)}, page, record, digits=4)
