@@ -10,5 +10,6 @@ from setuptools import find_packages, setup
 
 setup(
     packages=[*find_packages(include=["retrofit*", "experiments*"]), "experiments.configs"],
+    py_modules=["oretro"],
     package_dir={"experiments.configs": "configs"},
 )

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
-from experiments.cli.output import print_json, print_table
+from experiments.cli.output import print_json, print_table, printable
+from experiments.io.text import visible
 from experiments.sweep import variant_name
 
 if TYPE_CHECKING:
@@ -24,12 +25,16 @@ def show_plan(config: SweepConfig, *, as_json: bool) -> None:
     """
     import retrofit
     from experiments.machine.device import resolve_device
+    from experiments.machine.threads import refuse_too_many
     from experiments.sweep.cases import plan_cases
     from experiments.sweep.run import row_names
 
+    refuse_too_many(config.threads)
     config = config.model_copy(update={"device": resolve_device(config.device)})
     cases = plan_cases(config)
     names = row_names(config)
+    tables = {item.table.name: item.table for item in cases}
+    notes = [f"{name}: {note}" for name, table in tables.items() for note in table.notes]
     host = retrofit.describe_host(config.host)
     bases = dict.fromkeys(variant_name.parse(name).base for name in config.variants)
     plans = [
@@ -40,6 +45,7 @@ def show_plan(config: SweepConfig, *, as_json: bool) -> None:
             {
                 "config": config.model_dump(mode="json"),
                 "cases": [_case(item) for item in cases],
+                "data_notes": notes,
                 "rows_per_case": names,
                 "sites": {
                     plan.variant: {
@@ -56,6 +62,8 @@ def show_plan(config: SweepConfig, *, as_json: bool) -> None:
         header = ("data set", "seed", "train", "test", "columns", "remark")
         rows = [[str(value) for value in _case(item).values()] for item in cases]
         print_table(f"{len(cases)} cases, {len(names)} rows each: {', '.join(names)}", header, rows)
+        for note in notes:
+            typer.echo(printable(visible(note)))
         for plan in plans:
             counts = ", ".join(f"{count} {kind}" for kind, count in plan.counts.items())
             typer.echo(f"{plan.variant}: {len(plan.sites)} sites of {host.name} ({counts})")

@@ -166,6 +166,7 @@ def _run(
         raise
     summary = summarise_folder(folder, margin_pct=config.equivalence_margin_pct)
     show_summary(summary, outcome, as_json=as_json)
+    say_notes(summary.data_notes, folder / "run.json")
     say_notes(summary.notes, folder / "cases.csv")
     if outcome.failed:
         say(f"{outcome.failed} row(s) failed; run the same command again to try them again")

@@ -92,20 +92,20 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
 
     safe = (sys.stdout.encoding or "ascii").lower().startswith("utf")
     table = Table(
-        title=_printable(title) or None,
+        title=printable(title) or None,
         title_justify="left",
         box=box.SIMPLE if safe else box.ASCII,
         show_header=any(header),
     )
     for index, name in enumerate(header):
-        table.add_column(_printable(name), justify="left" if index == 0 else "right")
+        table.add_column(printable(name), justify="left" if index == 0 else "right")
     for row in rows:
-        table.add_row(*[_printable(cell) for cell in row])
+        table.add_row(*[printable(cell) for cell in row])
     width = None if sys.stdout.isatty() else 200
     Console(width=width, highlight=False, markup=False, emoji=False).print(table)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """The text in what the console can show; a figure never gets lost for a dash."""
     encoding = sys.stdout.encoding or "ascii"
     ascii_dash = text.replace("–", "-").replace("…", "...")
@@ -156,7 +156,7 @@ def _line(progress: Progress) -> str:
 
 
 def say_notes(notes: Sequence[str], table: Path) -> None:
-    """Say on stderr what rows say of themselves; after some lines, where the others are."""
+    """Say on stderr what is odd about tables or rows; after some lines, where the others are."""
     from experiments.io.text import visible
 
     for note in notes[:_NOTES_SAID]:
@@ -187,6 +187,7 @@ def show_summary(summary: Summary, outcome: Outcome, *, as_json: bool) -> None:
                 "statuses": summary.statuses,
                 "failures": summary.failures,
                 "notes": summary.notes,
+                "data_notes": summary.data_notes,
                 "variants": summary.variants,
                 "scores": scores_in_json(summary),
                 "noise": summary.noise,
@@ -208,6 +209,6 @@ def show_summary(summary: Summary, outcome: Outcome, *, as_json: bool) -> None:
         if found[key].table.rows:
             print_table(found[key].title, *found[key].table)
     for remark in remarks(summary):
-        typer.echo(_printable(f"  {sentence(remark)}"))
+        typer.echo(printable(f"  {sentence(remark)}"))
     states = ", ".join(f"{count} {status}" for status, count in sorted(summary.statuses.items()))
     say(f"{states}; {outcome.computed} computed now, {outcome.reused} reused; {outcome.folder}")

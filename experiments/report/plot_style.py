@@ -6,7 +6,9 @@ Every colour is one of ``COLOURS``, so that a page can swap them for a dark back
 from __future__ import annotations
 
 import io
+import os
 import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,7 @@ from experiments.errors import MissingExtraError
 from experiments.io.text import shortened, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -56,7 +58,8 @@ def render(name: str, title: str, draw: Callable[[], Figure]) -> Picture:
         MissingExtraError: matplotlib is not installed.
     """
     try:
-        import matplotlib as mpl
+        with without_backend():
+            import matplotlib as mpl
     except ImportError:
         raise MissingExtraError(
             "figures need matplotlib; pip install 'oretro[plots]', or pass --no-figures"
@@ -85,7 +88,10 @@ def render(name: str, title: str, draw: Callable[[], Figure]) -> Picture:
         "legend.frameon": False,
         "axes.unicode_minus": True,
     }
-    with mpl.rc_context(settings), warnings.catch_warnings():
+    with mpl.rc_context(), warnings.catch_warnings():
+        # From matplotlib's own settings and not from those of whoever draws.
+        mpl.rcdefaults()
+        mpl.rcParams.update(settings)
         # A reader's browser has the font that a name needs, even where this machine has not.
         warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
         figure = draw()
@@ -93,6 +99,17 @@ def render(name: str, title: str, draw: Callable[[], Figure]) -> Picture:
         figure.savefig(vector, format="svg", metadata={"Date": None, "Creator": None})
         figure.savefig(pixels, format="png", dpi=_DPI, metadata={"Software": None})
     return Picture(name, title, vector.getvalue(), pixels.getvalue())
+
+
+@contextmanager
+def without_backend() -> Iterator[None]:
+    """Hide a backend, such as a notebook's, that this environment may lack: none is needed."""
+    backend = os.environ.pop("MPLBACKEND", None)
+    try:
+        yield
+    finally:
+        if backend is not None:
+            os.environ["MPLBACKEND"] = backend
 
 
 def new_figure(width: float, height: float, columns: int = 1) -> tuple[Figure, list[Axes]]:

@@ -79,6 +79,14 @@ class Summary:
         return config
 
     @property
+    def data_notes(self) -> tuple[str, ...]:
+        """What was odd about the tables and what was made of it, one line each."""
+        tables = self.run.get("tables", {})
+        return tuple(
+            f"{name}: {note}" for name, table in tables.items() for note in table.get("notes", ())
+        )
+
+    @property
     def suite(self) -> str:
         """What was compared."""
         return str(self.config.get("suite", "results"))

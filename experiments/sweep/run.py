@@ -15,13 +15,13 @@ from experiments.machine import provenance
 from experiments.machine.code import code_sha256
 from experiments.machine.device import device_model, resolve_device
 from experiments.machine.kernels import kernel_choice
-from experiments.machine.threads import pinned_threads
+from experiments.machine.threads import pinned_threads, refuse_too_many
 from experiments.report import tables
 from experiments.report.scores import write_side_tables
 from experiments.sweep import run_record
 from experiments.sweep.baselines import BASELINE_SETTINGS, BASELINES
 from experiments.sweep.cases import Case, PlannedCase, enumerate_cases, plan_cases
-from experiments.sweep.engines.engine import Engine, run_jobs
+from experiments.sweep.engines.engine import LOCAL, Engine, run_jobs
 from experiments.sweep.engines.worker import Job, Setup
 from experiments.sweep.folder.keys import ResultKey
 from experiments.sweep.folder.lock import folder_lock
@@ -90,7 +90,8 @@ def run_sweep(
     Failed rows are tried again.
 
     Raises:
-        ConfigError: there is no such device here; nothing has been touched then.
+        ConfigError: there is no such device, or not so many threads, here; nothing has been
+            touched then.
         ResultsError: the folder cannot be written, is in use, or belongs to another run.
         DataError: a name is unknown, or no table can be had; nothing has been computed then.
         retrofit.errors.RetrofitError: the host cannot be loaded or patched; likewise.
@@ -100,6 +101,8 @@ def run_sweep(
     import torch
 
     config = config.model_copy(update={"device": resolve_device(config.device)})
+    if engine.dask in (None, LOCAL):
+        refuse_too_many(config.threads)
     prepare_folder(folder)
     threads = config.threads or torch.get_num_threads()
     with folder_lock(folder), pinned_threads(threads):

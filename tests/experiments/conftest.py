@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from fakes import toy_frame, toy_source
+from fakes import FakeModel, subjects, toy_frame, toy_source
 
 from experiments.data import registry
 from experiments.sweep.config import SweepConfig
@@ -21,3 +23,27 @@ def toy_tables(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
 @pytest.fixture
 def toy_config(toy_tables: object) -> SweepConfig:
     return SweepConfig(suite="toy", host="fake", datasets=("left", "right"), seeds=(1, 2))
+
+
+@pytest.fixture
+def toy_yaml(toy_tables: object, tmp_path: Path) -> str:
+    path = tmp_path / "toy.yaml"
+    path.write_text("suite: toy\nhost: mini\ndatasets: [left, right]\nseeds: [1]\n")
+    return str(path)
+
+
+@pytest.fixture
+def fake_load(monkeypatch: pytest.MonkeyPatch):
+    """Let ``oretro eval`` run on hosts without a network."""
+
+    def use(**models: FakeModel) -> None:
+        from experiments.sweep import run as sweep
+
+        ready = subjects(**models)
+        monkeypatch.setattr(
+            sweep.run_sweep,
+            "__kwdefaults__",
+            {**sweep.run_sweep.__kwdefaults__, "load": lambda config: ready},
+        )
+
+    return use

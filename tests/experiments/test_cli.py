@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from command_line import call
-from fakes import FakeModel, subjects
+from fakes import FakeModel
 from typer.main import get_command
 
 from experiments.cli import app
@@ -36,30 +36,6 @@ def oretro(*arguments: str) -> list[str]:
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, **environment}
     return subprocess.run(oretro(*arguments), capture_output=True, text=True, env=env, check=False)
-
-
-@pytest.fixture
-def toy_yaml(toy_tables: object, tmp_path: Path) -> str:
-    path = tmp_path / "toy.yaml"
-    path.write_text("suite: toy\nhost: mini\ndatasets: [left, right]\nseeds: [1]\n")
-    return str(path)
-
-
-@pytest.fixture
-def fake_load(monkeypatch: pytest.MonkeyPatch):
-    """Let ``oretro eval`` run on hosts without a network."""
-
-    def use(**models: FakeModel) -> None:
-        from experiments.sweep import run as sweep
-
-        ready = subjects(**models)
-        monkeypatch.setattr(
-            sweep.run_sweep,
-            "__kwdefaults__",
-            {**sweep.run_sweep.__kwdefaults__, "load": lambda config: ready},
-        )
-
-    return use
 
 
 def test_help_answers_in_half_a_second() -> None:
