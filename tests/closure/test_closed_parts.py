@@ -9,8 +9,8 @@ from tabpfn.architectures.tabpfn_v3 import RotaryEmbedding
 
 from retrofit import Patched
 from retrofit.hosts.clone import alias
+from retrofit.hosts.prenorm.closed import group_members
 from retrofit.hosts.rotary import rotate_by_rank
-from retrofit.hosts.v3.closed import group_members
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3, 5, 8])

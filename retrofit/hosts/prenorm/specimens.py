@@ -1,4 +1,4 @@
-"""Specimens of the v3 twins: every way in which the forward pass calls a block.
+"""Specimens of pre-norm twins: every way in which the forward pass calls a block.
 
 Shapes: B batch, S receivers, J sources, N train rows, M test rows, E model width.
 """
@@ -31,9 +31,8 @@ SMALL: dict[str, Any] = {
     "icl_num_kv_heads": 2,
     "icl_num_kv_heads_test": 1,
     "num_buckets": 10,
-    "max_num_classes": 0,
 }
-"""A regressor as small as one with every kind of block can be."""
+"""A model as small as one with every kind of block can be."""
 
 CHUNKS = 3
 

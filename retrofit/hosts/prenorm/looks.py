@@ -8,22 +8,14 @@ from retrofit.hosts.sites import POSITIONS_BY_RANK, SOURCES_COUNTED
 from retrofit.hosts.stages import CELLS, LOGITS, Look
 
 if TYPE_CHECKING:
-    from retrofit.hosts.generation import Generation
+    from retrofit.hosts.prenorm.adapter import PrenormGeneration
     from retrofit.hosts.sites import Site
 
 _ROWS = ("train, end", "test, end")
 _ENDS = (*_ROWS, "columns, end")
-_OF_MODEL = {
-    "standard_scaler": (("col_y_encoder",), "train, end", CELLS),
-    "_group_features": (("col_y_encoder",), "columns, middle", CELLS),
-    "_prepare_y": (("x_embed",), "train, end", CELLS),
-    "x_embed": (("col_y_encoder",), "all, mixed", CELLS),
-    "col_y_encoder": (("x_embed",), "all, mixed", CELLS),
-    "output_projection": ((), "test, end", LOGITS),
-}
 
 
-def looks(generation: Generation, config: Any) -> dict[str, Look]:
+def looks(generation: PrenormGeneration, config: Any) -> dict[str, Look]:
     """A look for each site of the map."""
     sites = generation.site_map(config)
     attentions = tuple(f"{x.name}.out_projection" for x in sites if x.kind == "attention")
@@ -32,6 +24,17 @@ def looks(generation: Generation, config: Any) -> dict[str, Look]:
         stage.module: stage
         for stage in generation.stages(config)
         if stage.name.endswith("cross_attn_block1")
+    }
+
+    cells, targets = (generation.cells,), (generation.column_targets,)
+    of_model: dict[str, tuple[tuple[str, ...], str, str]] = {
+        "standard_scaler": (targets, "train, end", CELLS),
+        "_preprocess_raw": (targets, "train, end", CELLS),
+        "_group_features": (targets, "columns, middle", CELLS),
+        "_prepare_y": (cells, "train, end", CELLS),
+        "x_embed": (targets, "all, mixed", CELLS),
+        generation.column_targets: (cells, "all, mixed", CELLS),
+        generation.readout: ((), "test, end", LOGITS),
     }
 
     def look(site: Site) -> Look:
@@ -53,8 +56,8 @@ def looks(generation: Generation, config: Any) -> dict[str, Look]:
                 if stage.name.startswith("column_aggregator.blocks.")
             )
             return Look("rank", blocks, ("columns, end", "columns, middle"), feed_forwards)
-        if site.name in _OF_MODEL:
-            silenced, place, stage = _OF_MODEL[site.name]
+        if site.name in of_model:
+            silenced, place, stage = of_model[site.name]
             revives = site.kind == "injection"
             return Look("raw", (stage,), (place,), silenced, revives=revives, dilutes=not revives)
         if site.name.endswith("inducing_vectors"):
