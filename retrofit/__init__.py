@@ -16,6 +16,7 @@ from retrofit.hosts.registry import register
 if TYPE_CHECKING:
     from retrofit import errors, ops
     from retrofit.closed.predict_tables import predict_tables
+    from retrofit.closed.removable import Removable
     from retrofit.config import PatchSettings, RetrofitConfig
     from retrofit.hosts.declare import Presence, declaring
     from retrofit.hosts.host import Host, HostDescription
@@ -43,6 +44,7 @@ _HOMES = {
     "Patched": "retrofit.patching.patch",
     "Presence": "retrofit.hosts.declare",
     "PatchSettings": "retrofit.config",
+    "Removable": "retrofit.closed.removable",
     "RetrofitConfig": "retrofit.config",
     "calibrate": "retrofit.patching.calibrate",
     "declaring": "retrofit.hosts.declare",
@@ -66,6 +68,7 @@ __all__ = [
     "PatchSettings",
     "Patched",
     "Presence",
+    "Removable",
     "RetrofitConfig",
     "__version__",
     "calibrate",

@@ -104,6 +104,8 @@ def _padded_pass(model: Any, size: Size, calls: Sequence[ModelCall]) -> Tensor:
     first = max(calls, key=lambda call: call.memory_saving)
     x_RBC = first.x_RC.new_full((size.rows, len(calls), size.columns), torch.nan)
     y_NB = first.y_N.new_full((size.train, len(calls)), torch.nan)
+    # Without padding the model finds by itself what nobody has told.
+    alone = all(call.statistics is None and call.size == size for call in calls)
     statistics: dict[str, Tensor] = {}
     masks = [
         torch.zeros(len(calls), length, dtype=torch.bool)
@@ -115,7 +117,7 @@ def _padded_pass(model: Any, size: Size, calls: Sequence[ModelCall]) -> Tensor:
         after = size.train + own.test
         x_RBC[size.train : after, position, : own.columns] = call.x_RC[own.train :]
         y_NB[: own.train, position] = call.y_N
-        for name, value_C in call.standardised_by(model).items():
+        for name, value_C in ({} if alone else call.standardised_by(model)).items():
             # What stands in a NULL column is NULL whatever it is divided by.
             everywhere_BC = statistics.setdefault(name, x_RBC.new_ones(len(calls), size.columns))
             everywhere_BC[position, : own.columns] = value_C
@@ -124,7 +126,7 @@ def _padded_pass(model: Any, size: Size, calls: Sequence[ModelCall]) -> Tensor:
     padded = not all(mask.all() for mask in masks)
     device = x_RBC.device.type
     with (
-        calling(Call(Presence(*masks) if padded else None, statistics)),
+        calling(Call(Presence(*masks) if padded else None, None if alone else statistics)),
         torch.autocast(device, dtype=first.autocast, enabled=first.autocast is not None),
         torch.inference_mode(),
     ):

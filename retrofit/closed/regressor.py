@@ -6,7 +6,6 @@ Shapes: N train rows, M test rows, C columns.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,6 +13,7 @@ import torch
 from tabpfn import TabPFNRegressor
 from torch import Tensor
 
+from retrofit.closed.parts import among, part
 from retrofit.errors import PresenceError, UnsupportedModeError
 from retrofit.hosts.declare import Call, Presence, calling, declared
 from retrofit.hosts.insertion import Insertion
@@ -55,7 +55,7 @@ class ClosedRegressor(TabPFNRegressor):  # type: ignore[misc]
         train_1N, _, columns_1C = presence.masks(1, rows, 0, columns)
         train_N, columns_C = train_1N[0], columns_1C[0]
         with _inserting(train_N, columns_C), self._categories_among(columns_C):
-            super().fit(_part(X, train_N, columns_C), _part(y, train_N))
+            super().fit(part(X, train_N, columns_C), part(y, train_N))
         self._refuse_several_devices()
         self.presence_ = Presence(train_rows=train_N, columns=columns_C)
         return self
@@ -89,7 +89,7 @@ class ClosedRegressor(TabPFNRegressor):  # type: ignore[misc]
             msg = "test_rows leaves no row to predict"
             raise PresenceError(msg)
         with _inserting(train_N, columns_C, test_M):
-            result = super().predict(_part(X, test_M, columns_C), **asked)
+            result = super().predict(part(X, test_M, columns_C), **asked)
         if not isinstance(result, dict):
             return _spread(result, test_M)
         spread = {name: _spread(value, test_M) for name, value in result.items()}
@@ -109,7 +109,7 @@ class ClosedRegressor(TabPFNRegressor):  # type: ignore[misc]
             return super().get_embeddings(X, data_source)
         train_N, test_M, columns_C = self._masks(X, None)
         with _inserting(train_N, columns_C, test_M):
-            return super().get_embeddings(_part(X, test_M, columns_C), data_source)
+            return super().get_embeddings(part(X, test_M, columns_C), data_source)
 
     def _masks(self, X: Any, test_rows: Any) -> tuple[Tensor, Tensor, Tensor]:
         """Presence of train rows (N,), of the rows of X (M,) and of its columns (C,)."""
@@ -124,7 +124,7 @@ class ClosedRegressor(TabPFNRegressor):  # type: ignore[misc]
     def _categories_among(self, columns_C: Tensor) -> Iterator[None]:
         """Count the declared categorical columns among the present ones, as ``_part`` does."""
         declared = self.categorical_features_indices
-        self.categorical_features_indices = _among(columns_C, declared)
+        self.categorical_features_indices = among(columns_C, declared)
         try:
             yield
         finally:
@@ -156,30 +156,6 @@ def _inserting(
     null_rows = 0 if test_M is None else int((~test_M).sum())
     insertion = Insertion(train_N, test_rows=null_rows, columns=int((~columns_C).sum()))
     return calling(Call(insertion=insertion))
-
-
-def _part(table: Any, rows: Tensor, columns: Tensor | None = None) -> Any:
-    """The present rows and columns of a table, of its own type where it is a data frame."""
-    kept = np.flatnonzero(rows.numpy())
-    if hasattr(table, "iloc"):
-        picked = table.iloc[kept]
-        return picked if columns is None else picked.iloc[:, np.flatnonzero(columns.numpy())]
-    picked = np.asarray(table)[kept]
-    return picked if columns is None else picked[:, columns.numpy()]
-
-
-def _among(columns_C: Tensor, indices: Sequence[int] | None) -> list[int] | None:
-    """Positions among the present columns; what is no position in the table stays as it is."""
-    if indices is None:
-        return None
-    rank_C = (columns_C.cumsum(0) - 1).tolist()
-    kept = []
-    for index in indices:
-        if not (isinstance(index, Integral) and 0 <= index < len(rank_C)):
-            kept.append(index)
-        elif columns_C[int(index)]:
-            kept.append(rank_C[index])
-    return kept
 
 
 def _spread(value: Any, test_M: Tensor) -> Any:
