@@ -6,7 +6,6 @@ import os
 import sys
 from typing import NoReturn
 
-import click
 import typer
 
 from experiments.errors import MAX_MESSAGE, ExperimentError
@@ -109,9 +108,9 @@ def main() -> None:
 def _explain(error: Exception) -> None:
     """Exit with a sentence for what a user can mend; return for what only we can."""
     usage = getattr(error, "exit_code", None)
-    if usage is not None and isinstance(error, click.ClickException):
-        if len(error.message) > MAX_MESSAGE:
-            _fail(error.message, usage)
+    if usage is not None and hasattr(error, "show"):
+        if len(str(error)) > MAX_MESSAGE:
+            _fail(error, usage)
         error.show()
         sys.exit(usage)
     if getattr(error, "title", "") == "TabPFNSettings":

@@ -128,10 +128,18 @@ def _hosts() -> dict[str, Any]:
 
     found = {}
     for name in ("mini", *retrofit.official_names()):
-        description = retrofit.describe_host(name)
-        where = description.path
-        found[name] = "not on this machine" if where is None else str(where)
+        found[name] = _place(name)
     return found
+
+
+def _place(name: str) -> str:
+    import retrofit
+
+    try:
+        where = retrofit.describe_host(name).path
+    except retrofit.errors.RetrofitError as error:  # such as a release that is not patched yet
+        return _reason(error)
+    return "not on this machine" if where is None else str(where)
 
 
 def _data() -> dict[str, Any]:
