@@ -8,13 +8,17 @@ import re
 from generate import TARGET, missing_tests, read_cases, render
 
 AREAS = {"T": 35, "O": 13, "P": 22, "A": 9, "H": 14}
+NEW = {f"N{n:02}" for n in (1, 2, 3, 4, 5, 8, 10, 11, 14, 15, 17, 18, 21, 23)}
+"""The second collection, of which only what failed at first is listed."""
 
 
 def test_every_case_is_listed_once() -> None:
     names = [case.name for case in read_cases()]
-    assert len(names) == len(set(names)) == sum(AREAS.values()) == 93
+    assert len(names) == len(set(names))
+    assert {name for name in names if name[0] == "N"} <= NEW
+    assert sum(AREAS.values()) == 93
     assert {area: sum(name[0] == area for name in names) for area in AREAS} == AREAS
-    assert all(re.fullmatch(r"[TOPAH]\d\d", name) for name in names)
+    assert all(re.fullmatch(r"[TOPAHN]\d\d", name) for name in names)
 
 
 def test_page_is_up_to_date() -> None:
