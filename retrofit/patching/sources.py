@@ -32,10 +32,13 @@ _DOWNLOAD_SERVER = ("huggingface.co", 443)
 
 
 def official_names() -> list[str]:
-    """Names of Prior Labs' regressors: ``default``, the versions, and tabpfn's file names."""
+    """Names of Prior Labs' regressors: ``default``, the versions, and tabpfn's file names.
+
+    Without ``default`` where tabpfn would take a release that oretro does not patch.
+    """
     versions = [version.value for version, _ in _offered()]
     return [
-        DEFAULT_NAME,
+        *([DEFAULT_NAME] if _release(DEFAULT_NAME) else []),
         *versions,
         *(name for _, source in _offered() for name in source.filenames),
     ]
