@@ -165,37 +165,34 @@ def say_notes(notes: Sequence[str], table: Path) -> None:
         say(f"and {len(notes) - _NOTES_SAID} more such lines in {table}")
 
 
-def scores_in_json(summary: Summary) -> dict[str, Any]:
-    """What the scores beside RMSE came to, and what each score is."""
+def summary_json(summary: Summary) -> dict[str, Any]:
+    """Everything of a summary that programs may want, and what each score is."""
     from experiments.sweep.metrics import SCORES
 
+    names = [
+        "statuses",
+        "failures",
+        "notes",
+        "variants",
+        "noise",
+        "null_radius",
+        "baselines",
+        "run",
+    ]
     about = ("name", "label", "better", "unit", "table")
-    return {
+    scores = {
         "variants": {item.variant: item.figures for item in summary.scores},
         "registry": [{name: getattr(score, name) for name in about} for score in SCORES],
     }
+    return {**{name: getattr(summary, name) for name in names}, "scores": scores}
 
 
 def show_summary(summary: Summary, outcome: Outcome, *, as_json: bool) -> None:
     """Print the summary of a sweep on stdout, and where its files are on stderr."""
     if as_json:
-        print_json(
-            {
-                "folder": str(outcome.folder),
-                "computed": outcome.computed,
-                "reused": outcome.reused,
-                "statuses": summary.statuses,
-                "failures": summary.failures,
-                "notes": summary.notes,
-                "data_notes": summary.data_notes,
-                "variants": summary.variants,
-                "scores": scores_in_json(summary),
-                "noise": summary.noise,
-                "null_radius": summary.null_radius,
-                "baselines": summary.baselines,
-                "run": summary.run,
-            }
-        )
+        computed, reused = outcome.computed, outcome.reused
+        sweep = {"folder": str(outcome.folder), "computed": computed, "reused": reused}
+        print_json({**sweep, **summary_json(summary)})
         return
     from experiments.report.contents import parts
     from experiments.report.remarks import plain as sentence

@@ -31,20 +31,13 @@ def report(
     as_json: options.AsJson = False,
 ) -> None:
     """Write markdown, LaTeX, figures and a self-contained HTML page from a results folder."""
-    from experiments.cli.output import print_json, scores_in_json
+    from experiments.cli.output import print_json, summary_json
     from experiments.report.report import write_report
 
     written = write_report(folder, out, margin_pct=margin, figures=figures)
     if as_json:
-        print_json(
-            {
-                "files": [str(path) for path in written.files],
-                "variants": written.summary.variants,
-                "scores": scores_in_json(written.summary),
-                "statuses": written.summary.statuses,
-                "failures": written.summary.failures,
-            }
-        )
+        files = [str(path) for path in written.files]
+        print_json({"files": files, **summary_json(written.summary)})
         return
     for path in written.files:
         typer.echo(path)

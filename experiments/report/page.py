@@ -89,14 +89,14 @@ def _card(item: VariantSummary) -> dict[str, Any]:
 
 
 def _cases(summary: Summary) -> Iterator[dict[str, Any]]:
-    noise = max((floor.largest_pct for floor in summary.noise), default=0.0)
+    noise_pct = summary.noise_pct if summary.noise else 0.0
     longest = summary.pairs["delta_pct"].abs().max() if len(summary.pairs) else math.nan
     for row in summary.pairs.to_dict("records"):
         change = float(row["delta_pct"])
         usable = not row["note"] and not math.isnan(change)
         state = "left out"
         if usable:
-            state = "tie" if abs(change) <= noise else ("win" if change < 0 else "loss")
+            state = "tie" if abs(change) <= noise_pct else ("win" if change < 0 else "loss")
         tone = state if state in ("win", "loss") else ""
         yield {
             "dataset": row["dataset"],

@@ -78,7 +78,7 @@ def _forest(summary: Summary, names: list[str]) -> Figure:
     rows = _forest_rows(pairs)
     height = 1.5 + _ROW_INCHES * (len(rows) + len(names))
     figure, (axes,) = new_figure(7.2, height)
-    noise = max((floor.largest_pct for floor in summary.noise), default=math.nan)
+    noise = summary.noise_pct
     if not math.isnan(noise):
         # The edge keeps the band visible where it is thinner than a pixel.
         text = f"noise floor: ±{size(noise)}"
@@ -226,7 +226,7 @@ def _presence(summary: Summary) -> Figure:
         largest = [point.null_radius_max for point in points]
         right.plot(gap, median, linewidth=1.4, **style)
         right.plot(gap, largest, linewidth=1.1, linestyle=(0, (4, 3)), color=colour(name))
-    noise = max((floor.largest_pct for floor in summary.noise), default=math.nan)
+    noise = summary.noise_pct
     if not math.isnan(noise):
         left.axhspan(-noise, noise, facecolor=BAND, edgecolor=BAND, linewidth=1.2)
     left.axhline(0, color=INK, linewidth=0.8)

@@ -7,9 +7,8 @@ neither torch nor tabpfn.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from experiments.sweep import variant_name
 
@@ -17,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from experiments.report.summary import Summary
+
+
+_SHARED = ("cases", "mean_pct", "ci_low_pct", "ci_high_pct", "largest_pct")
+"""What a point has of its variant's summary."""
 
 
 @dataclass(frozen=True)
@@ -44,20 +47,13 @@ def presence_points(summary: Summary) -> tuple[PresencePoint, ...]:
         name = variant_name.parse(item.variant)
         if name.target_presence is None:
             continue
-        radius = summary.null_radius.get(item.variant)
-        points.append(
-            PresencePoint(
-                variant=name.base,
-                target_presence=name.target_presence,
-                cases=item.cases,
-                mean_pct=item.mean_pct,
-                ci_low_pct=item.ci_low_pct,
-                ci_high_pct=item.ci_high_pct,
-                largest_pct=item.largest_pct,
-                null_radius_median=radius.median if radius else math.nan,
-                null_radius_max=radius.max if radius else math.nan,
-            )
-        )
+        radius = summary.radius(item.variant)
+        radii: dict[str, Any] = {
+            "null_radius_median": radius.median,
+            "null_radius_max": radius.max,
+        }
+        shared: dict[str, Any] = {field: getattr(item, field) for field in _SHARED}
+        points.append(PresencePoint(name.base, name.target_presence, **shared, **radii))
     return tuple(points)
 
 

@@ -5,6 +5,7 @@ Imports neither torch nor tabpfn.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -71,6 +72,15 @@ class Summary:
     """``deltas.csv`` (see ``stats.paired``)."""
     run: dict[str, Any]
     """``run.json``; empty where there is none."""
+
+    @property
+    def noise_pct(self) -> float:
+        """The largest change of stock against itself; NaN where it was not measured."""
+        return max((floor.largest_pct for floor in self.noise), default=math.nan)
+
+    def radius(self, variant: str) -> NullRadius:
+        """The null radius of a variant; NaN where its patch is not recorded."""
+        return self.null_radius.get(variant, NullRadius(math.nan, math.nan))
 
     @property
     def config(self) -> dict[str, Any]:

@@ -13,12 +13,14 @@ from experiments.io.csv_text import csv_text
 from experiments.report import markdown
 from experiments.report.presence_sweep import PresencePoint, presence_points
 from experiments.report.stats import PAIR_COLUMNS
-from experiments.report.summary import NullRadius, Summary, summarise_folder
+from experiments.report.summary import summarise_folder
 from retrofit.files.atomic import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from experiments.report.summary import Summary
 
 DELTA_COLUMNS = tuple(name for name in PAIR_COLUMNS if name != "predict_ratio")
 """Figures that a second run repeats to the last bit: no times."""
@@ -58,7 +60,7 @@ def _records(summary: Summary) -> Iterator[dict[str, Any]]:
         for name in ("mean_abs_pct", "largest_pct")
     }
     for variant, scores in zip(summary.variants, summary.scores, strict=True):
-        radius = summary.null_radius.get(variant.variant, NullRadius(math.nan, math.nan))
+        radius = summary.radius(variant.variant)
         radii = {"null_radius_median": radius.median, "null_radius_max": radius.max}
         yield {**asdict(variant), **scores.figures, **noise, **radii}
 
