@@ -23,6 +23,9 @@ from experiments.sweep.config import SweepConfig
 from experiments.sweep.schema import CaseRow
 from experiments.sweep.variants import PatchedVariant, Subjects
 
+TELL = 0
+"""In place of a number of rows: the file that fatal fits are told to."""
+
 
 class FakeModel:
     """Adds ``shift`` to every prediction; NaN shows as 0 unless its guard is taken off."""
@@ -87,6 +90,9 @@ class FakeRegressor:
         if self._fit_error is not None:
             raise self._fit_error
         fate = self._fatal.get(len(y))
+        if fate is not None and self._fatal.get(TELL):
+            with Path(self._fatal[TELL]).open("a") as file:
+                file.write(f"{fate}\n")
         if fate == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
         elif fate == "hangs":
@@ -154,9 +160,15 @@ def subjects(
     return Subjects(host or FakeHost(), False, patched, record)
 
 
-def load_fakes(config: SweepConfig, sha256: str = "f" * 64, **fatal: int) -> Subjects:
-    """A loader that worker processes can import; ``killed=7`` ends any fit on 7 rows."""
-    return subjects(FakeHost(sha256=sha256, fatal={rows: fate for fate, rows in fatal.items()}))
+def load_fakes(
+    config: SweepConfig, sha256: str = "f" * 64, tell: str = "", **fatal: int
+) -> Subjects:
+    """A loader that worker processes can import; ``killed=7`` ends any fit on 7 rows.
+
+    Fits that end so leave a line each in the file ``tell``.
+    """
+    fates = {rows: fate for fate, rows in fatal.items()}
+    return subjects(FakeHost(sha256=sha256, fatal={**fates, TELL: tell}))
 
 
 def load_nothing_in_workers(config: SweepConfig, parent: int, tell: Path) -> Subjects:

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -19,13 +20,24 @@ from fakes import (
     toy_frame,
     toy_source,
 )
+from threadpoolctl import threadpool_info
 
 from experiments.data import registry
 from experiments.errors import ConfigError, EngineError, MissingExtraError
+from experiments.machine.threads import pinned_threads
+from experiments.sweep.cases import plan_cases
 from experiments.sweep.config import SweepConfig
 from experiments.sweep.engines.engine import Engine, crowding
-from experiments.sweep.engines.worker import CaseOutcome, require_equal, surroundings
+from experiments.sweep.engines.worker import (
+    CaseOutcome,
+    Job,
+    Setup,
+    require_equal,
+    run_job,
+    surroundings,
+)
 from experiments.sweep.folder.results import read_cases
+from experiments.sweep.noise import other_kernels
 from experiments.sweep.run import Outcome, run_sweep
 from experiments.sweep.schema import TIMING_COLUMNS
 
@@ -95,7 +107,11 @@ def test_dask_gives_the_serial_bytes_and_a_death_costs_its_case(
 ) -> None:
     three = config.model_copy(update={"datasets": ("left", "killed", "right")})
     sweep(harmless(three), tmp_path / "serial")
-    outcome = sweep(three, tmp_path / "dask", Engine(jobs=2, dask="local"), killed=KILLED)
+    tell = tmp_path / "fatal"
+    engine = Engine(jobs=2, dask="local")
+    outcome = sweep(three, tmp_path / "dask", engine, killed=KILLED, tell=str(tell))
+    # Not tried on another worker, which it might end as well.
+    assert tell.read_text() == "killed\n"
     for name in ("cases.csv", "noise.csv"):
         assert without_fatal(tmp_path / "dask", name) == without_fatal(tmp_path / "serial", name)
     table = untimed(tmp_path / "dask").set_index("dataset")
@@ -240,6 +256,49 @@ def test_threads_are_pinned_where_a_case_runs_and_given_back(
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.fixture
+def three_threads() -> Iterator[None]:
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+def threads_here() -> tuple[int, list[int]]:
+    """Those of torch and of BLAS."""
+    import torch
+
+    blas = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    return torch.get_num_threads(), blas
+
+
+@pytest.mark.parametrize(
+    ("block", "inside"), [(lambda: pinned_threads(2), 2), (other_kernels, 1)], ids=["pin", "noise"]
+)
+def test_threads_are_put_back_after_a_block(three_threads: None, block, inside: int) -> None:
+    before = threads_here()
+    with block():
+        assert threads_here()[0] == inside
+    assert threads_here() == before
+    assert before[0] == 3
+    with pytest.raises(RuntimeError, match="on the way"), block():
+        raise RuntimeError("on the way")
+    assert threads_here() == before
+
+
+def test_worker_puts_threads_back_after_a_case(config: SweepConfig, three_threads: None) -> None:
+    two = config.model_copy(update={"datasets": ("left",), "threads": 2})
+    load = functools.partial(load_thread_counters, parent=os.getpid())
+    (planned,) = plan_cases(two)
+    before = threads_here()
+    outcome = run_job(Setup("token", two, 2, load), Job(planned, ("stock",)))
+    assert outcome.results[0].row.error.startswith("RuntimeError: torch 2, BLAS [2]")
+    assert threads_here() == before
+    assert before[0] == 3
 
 
 @pytest.mark.slow
