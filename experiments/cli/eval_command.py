@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -143,18 +142,18 @@ def default_folder(config: SweepConfig) -> Path:
 def _run(
     config: SweepConfig, folder: Path, engine: Engine, *, fresh: bool, as_json: bool, quiet: bool
 ) -> None:
-    from experiments.cli.output import progress_bar, say, say_notes, show_summary
+    from experiments.cli.output import command_line, progress_bar, say, say_notes, show_summary
     from experiments.errors import EngineError, InterruptedWriteError
     from experiments.io.text import visible
     from experiments.report.summary import summarise_folder
     from experiments.sweep.engines.engine import crowding
     from experiments.sweep.run import run_sweep
 
-    command = ["oretro", *sys.argv[1:]]
     if remark := crowding(engine, config.threads):
         say(f"note: {remark}")
     try:
         with progress_bar(enabled=not quiet) as report:
+            command = command_line()
             outcome = run_sweep(
                 config, folder, fresh=fresh, command=command, engine=engine, report=report
             )

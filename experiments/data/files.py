@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments.data.csv_file import read_csv
-from experiments.data.infer import Column, as_words, infer_column, word_notes
+from experiments.data.infer import ColumnPlace, as_words, infer_column, word_notes
 from experiments.data.parquet_file import read_parquet
 from experiments.data.table import Table, make_table
 from experiments.errors import DataError
@@ -94,7 +94,7 @@ def _read_text(entry: FileSet, notes: list[str]) -> pd.DataFrame:
         elif name in entry.words:
             read[name] = as_words(name, written)
         else:
-            column = Column(name, str(entry.path), entry.decimal, name == entry.target)
+            column = ColumnPlace(name, str(entry.path), entry.decimal, name == entry.target)
             inferred = infer_column(column, written)
             read[name] = inferred.values
             notes += inferred.notes

@@ -37,7 +37,7 @@ class Inferred:
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnPlace:
     """Where a column of cells stands, and how its numbers are written."""
 
     name: str
@@ -46,7 +46,7 @@ class Column:
     is_target: bool
 
 
-def infer_column(column: Column, written: Sequence[str]) -> Inferred:
+def infer_column(column: ColumnPlace, written: Sequence[str]) -> Inferred:
     """Read a column of cells; an empty cell is missing in every kind of column.
 
     Raises:
@@ -99,7 +99,7 @@ def word_notes(name: str, levels: Iterable[str], decimal: str) -> list[str]:
     return notes
 
 
-def _refuse_dates(column: Column, spelled: Sequence[str], filled: int) -> None:
+def _refuse_dates(column: ColumnPlace, spelled: Sequence[str], filled: int) -> None:
     dates = [text for text in spelled if cells.is_date(text)]
     if 2 * len(dates) > filled:
         raise DataError(
@@ -109,7 +109,7 @@ def _refuse_dates(column: Column, spelled: Sequence[str], filled: int) -> None:
 
 
 def _refuse_words_among_numbers(
-    column: Column, texts: Sequence[str], spelled: Sequence[str], numbers: int, filled: int
+    column: ColumnPlace, texts: Sequence[str], spelled: Sequence[str], numbers: int, filled: int
 ) -> None:
     """A word may stand among numbers where it is one of many words, and nowhere else."""
     signs = {text: cells.disguise(text, column.decimal) for text in dict.fromkeys(spelled)}
@@ -137,7 +137,7 @@ def _refuse_words_among_numbers(
     )
 
 
-def _read_as_missing(column: Column, markers: Sequence[str]) -> tuple[str, ...]:
+def _read_as_missing(column: ColumnPlace, markers: Sequence[str]) -> tuple[str, ...]:
     if not markers:
         return ()
     return (f"column '{column.name}': {len(markers)} cell(s) {_some(markers)} read as missing",)

@@ -38,8 +38,8 @@ class ScoreChange:
     """By their columns in ``summary.csv``; NaN where a score is not defined in any of the cases."""
 
 
-class _Figure(NamedTuple):
-    """One figure of a comparison, and how it follows from variant and stock.
+class _Comparison(NamedTuple):
+    """One figure of a comparison with stock, and how it follows from variant and stock.
 
     Without a header it stands in ``summary.csv`` alone.
     """
@@ -51,24 +51,26 @@ class _Figure(NamedTuple):
     of: Callable[[pd.Series[float], pd.Series[float]], pd.Series[float]]
 
 
-def _figures() -> Iterator[_Figure]:
+def _comparisons() -> Iterator[_Comparison]:
     for score in metrics.SCORES:
         name, stem, label = score.name, score.stem or score.name, score.label
         change, form = f"{label} change", score.form or str
         if score.beside is Beside.PERCENT:
-            yield _Figure(
+            yield _Comparison(
                 f"{stem}_pct", change, percent, name, lambda own, stock: 100.0 * (own / stock - 1.0)
             )
             continue
         if score.beside is not None:
             header = f"{label} stock" if score.form else ""
-            yield _Figure(f"{stem}_stock", header, form, name, lambda _, stock: stock)
+            yield _Comparison(f"{stem}_stock", header, form, name, lambda _, stock: stock)
         if score.beside is Beside.DIFFERENCE:
             header = f"{change}, {score.unit}" if score.unit else change
             signed = "{:+.2g}".format
-            yield _Figure(f"{stem}_change", header, signed, name, lambda own, stock: own - stock)
+            yield _Comparison(
+                f"{stem}_change", header, signed, name, lambda own, stock: own - stock
+            )
         elif score.beside is Beside.BOTH:
-            yield _Figure(f"{stem}_variant", f"{label} variant", form, name, lambda own, _: own)
+            yield _Comparison(f"{stem}_variant", f"{label} variant", form, name, lambda own, _: own)
 
 
 def score_columns() -> list[Column[ScoreChange]]:
@@ -79,7 +81,7 @@ def score_columns() -> list[Column[ScoreChange]]:
 
     return [
         Column(item.name, item.header, item.form, value(item.name))
-        for item in _figures()
+        for item in _comparisons()
         if item.header
     ]
 
@@ -143,7 +145,7 @@ def score_changes(cases: pd.DataFrame, variants: Iterable[str]) -> tuple[ScoreCh
         pairs = own.merge(stock, on=keys, suffixes=("", "_stock"))
         figures = {
             item.name: _mean(item.of(pairs[item.score], pairs[f"{item.score}_stock"]))
-            for item in _figures()
+            for item in _comparisons()
         }
         changes.append(ScoreChange(variant, len(pairs), figures))
     return tuple(changes)
