@@ -195,10 +195,12 @@ def find_config(source: str | Path) -> Path:
     Raises:
         ConfigError: neither; the message lists the built-in names.
     """
+    path = Path(source)
+    if isinstance(source, Path) and path.is_file():
+        return path
     built_in = builtin_configs()
     if isinstance(source, str) and source in built_in:
         return built_in[source]
-    path = Path(source)
     if path.is_file():
         return path
     near = difflib.get_close_matches(str(source), built_in, n=3)

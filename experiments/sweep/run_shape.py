@@ -41,6 +41,12 @@ class _Config(_Part):
     eps_mode: str = ""
     equivalence_margin_pct: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
 
+    @model_validator(mode="after")
+    def _says_what_tau_is_from(self) -> _Config:
+        if self.tau is None and self.target_presence is None:
+            raise ValueError("neither tau nor target_presence")
+        return self
+
 
 class _Code(_Part):
     commit: str | None = None

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -268,12 +269,13 @@ def three_threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def threads_here() -> tuple[int, list[int]]:
-    """Those of torch and of BLAS."""
+def threads_here() -> tuple[int, list[int], list[str]]:
+    """Those of torch, of the BLAS beside it, and of what it has built in, which it alone tells."""
     import torch
 
+    built_in = re.findall(r"max_threads\(\) : (\d+)", torch.__config__.parallel_info())
     blas = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-    return torch.get_num_threads(), blas
+    return torch.get_num_threads(), blas, built_in
 
 
 @pytest.mark.parametrize(
