@@ -17,6 +17,7 @@ from experiments.cli import (
     eval_command,
     patch_command,
     pretrain_command,
+    removal_commands,
     report_command,
     tables_command,
 )
@@ -57,4 +58,8 @@ for _name, _module, _command in (
     ("bench-tables", tables_command, tables_command.bench_tables),
 ):
     app.command(_name, epilog=_module.EXAMPLES)(_command)
+_REMOVAL = removal_commands
+app.command("explain", epilog=_REMOVAL.EXPLAIN_EXAMPLES)(_REMOVAL.explain)
+app.command("values", epilog=_REMOVAL.VALUES_EXAMPLES)(_REMOVAL.values)
+app.command("intervals", epilog=_REMOVAL.INTERVALS_EXAMPLES)(_REMOVAL.intervals)
 app.add_typer(data_command.data, name="data")

@@ -10,6 +10,7 @@ import numpy as np
 
 from experiments.data.csv_file import read_csv
 from experiments.data.infer import ColumnPlace, as_words, infer_column, word_notes
+from experiments.data.normalise import normalise_feature
 from experiments.data.parquet_file import read_parquet
 from experiments.data.table import Table, make_table
 from experiments.errors import DataError
@@ -150,3 +151,29 @@ def _warnings(table: Table, entry: FileSet) -> list[str]:
             f"{repeated} of {rows} rows repeat the features of another: a split can separate them"
         )
     return found
+
+
+def load_features(entry: FileSet, like: pd.DataFrame) -> pd.DataFrame:
+    """Rows to predict: a file with the columns of ``like``, its target there or not.
+
+    Raises:
+        DataError: as ``load_file``; a column is missing, or of another kind than in ``like``.
+    """
+    import pandas as pd
+
+    notes: list[str] = []
+    parquet = _magic(entry.path) == _PARQUET
+    reading = entry.model_copy(update={"drop": ()})
+    frame = read_parquet(reading, notes) if parquet else _read_text(reading, notes)
+    missing = [name for name in like.columns if name not in frame.columns]
+    if missing:
+        raise DataError(f"{entry.path}: lacks the column(s) {', '.join(map(str, missing))}")
+    read: dict[str, pd.Series] = {}
+    for name in like.columns:
+        wanted = isinstance(like[name].dtype, pd.CategoricalDtype)
+        cells = frame[name].astype("category") if wanted else frame[name]
+        read[name], _ = normalise_feature(cells, table=entry.label)
+        if isinstance(read[name].dtype, pd.CategoricalDtype) != wanted:
+            raise DataError(f"{entry.path}: column '{name}' holds words, and numbers in the table")
+    features: pd.DataFrame = pd.DataFrame(read)
+    return features

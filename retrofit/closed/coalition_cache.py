@@ -44,6 +44,7 @@ class CoalitionCache:
             ).encode()
         )
         self._known: dict[str, np.ndarray] = {}
+        self.computed = 0
         self._folder = None if folder is None else Path(folder)
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -85,6 +86,7 @@ class CoalitionCache:
 
     def _keep(self, key: str, answer: np.ndarray) -> None:
         self._known[key] = answer
+        self.computed += 1
         if self._folder is not None:
             from io import BytesIO
 

@@ -151,6 +151,11 @@ class Removable:
         return Estimate(*self._scope.estimate(n_coalitions, test_rows))
 
     @property
+    def answered(self) -> int:
+        """How many coalitions were answered so far, those that were known not counted again."""
+        return self._cache.computed
+
+    @property
     def target(self) -> np.ndarray:
         """A copy of the train targets (N,)."""
         copied: np.ndarray = self._y.copy()

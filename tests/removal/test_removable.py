@@ -259,7 +259,7 @@ def test_an_estimate_counts_passes(closed_host: Patched) -> None:
     assert 0 < found.memory_mb < 1e4
 
 
-def test_the_command_of_a_fresh_process_needs_no_session(closed_host: Patched, tmp_path) -> None:
+def test_a_fresh_process_in_another_folder(closed_host: Patched, tmp_path) -> None:
     path = tmp_path / "tiny-v3-closed.safetensors"
     closed_host.save(path)
     code = (

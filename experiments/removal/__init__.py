@@ -1,0 +1,3 @@
+"""Removal put to use: attributions of columns, values of rows, intervals; none by a refit loop."""
+
+from __future__ import annotations
