@@ -173,6 +173,7 @@ def summary_json(summary: Summary) -> dict[str, Any]:
         "statuses",
         "failures",
         "notes",
+        "data_notes",
         "variants",
         "noise",
         "null_radius",

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from command_line import call
 from fakes import FakeModel
@@ -168,6 +169,24 @@ def test_doctor_names_an_optional_package_that_cannot_be_used_and_goes_on(
     assert findings["optional packages"]["matplotlib (figures)"][0].isdigit()
     assert findings["machine"]["cores"]
     monkeypatch.delitem(sys.modules, "pyarrow", raising=False)
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["absent", "too old"])
+def test_parquet_without_a_usable_pyarrow_does_not_blame_the_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, old: bool
+) -> None:
+    from types import ModuleType
+
+    path = tmp_path / "t.parquet"
+    pd.DataFrame({"x": range(9), "y": range(9)}).to_parquet(path)
+    module = ModuleType("pyarrow")
+    module.__version__ = "1.0.0"
+    monkeypatch.setitem(sys.modules, "pyarrow", module if old else None)
+    arguments = ["--data", str(path), "--target", "y", "--dry-run"]
+    assert call(monkeypatch, "eval", *arguments) == 2
+    told = capsys.readouterr().err
+    assert "no usable pyarrow is installed here" in told
+    assert "not a whole parquet file" not in told
 
 
 @pytest.mark.parametrize("more", [[], ["--dry-run"]])
