@@ -126,9 +126,29 @@ class Generation(ABC):
         task: str = model.task_type
         return task
 
+    def config_of(self, model: Any) -> Any:
+        """The configuration of a stock model in memory, which that of v3 carries itself.
+
+        Models in oretro's hands carry theirs in all generations.
+        """
+        return model.config
+
     @abstractmethod
     def released_config(self) -> Any:
         """What the installed tabpfn would build by default for a regressor."""
+
+    def build(self, config: Any) -> Any:
+        """A stock model, its weights drawn, that carries its configuration as ``config``.
+
+        Models of some generations do so by themselves.
+        """
+        model = self.architecture.get_architecture(config)
+        model.config = config
+        return model
+
+    def skipped(self, config: Any) -> dict[str, str]:  # noqa: ARG002  (none, mostly)
+        """Modules of the sites' classes that no variant replaces, with the reason."""
+        return {}
 
     def run(self, model: Any, x_RBC: Tensor, y_NB: Tensor, **options: Any) -> Any:
         """Call a model of this generation as a regressor: logits (M, B, n_out)."""
@@ -189,15 +209,16 @@ class Generation(ABC):
             for member in self.block_members[block_class]:
                 expected[f"{block}.{member.attribute}"] = member.stock
         found: dict[str, object] = dict(model.named_modules())
+        known = expected.keys() | self.skipped(model.config).keys()
         extra = [
             f"{name} is a {type(module).__name__} that the map does not know"
             for name, module in found.items()
-            if name not in expected and type(module) in self._site_classes()
+            if name not in known and type(module) in self._site_classes()
         ]
         for member in self.model_members:
             if member.stock is not FunctionType:
                 expected[member.attribute] = member.stock
-                found[member.attribute] = getattr(model, member.attribute, None)
+                found.setdefault(member.attribute, getattr(model, member.attribute, None))
         missing = [
             f"{name} should be a {stock.__name__} and is "
             + ("absent" if found.get(name) is None else f"a {type(found[name]).__name__}")
@@ -283,7 +304,7 @@ class Generation(ABC):
         if retrofit.variant not in self.patched_classes:
             msg = f"variant {retrofit.variant!r} of TabPFN {self.name} is unknown to this oretro"
             raise UnsupportedHostError(msg)
-        model = self.architecture.get_architecture(config)
+        model = self.build(config)
         try:
             self.swap(model, retrofit)
         except KeyError as error:

@@ -98,12 +98,13 @@ class Host:
                 "example the znorm_space_bardist_ of a fitted estimator"
             )
             raise UnsupportedHostError(msg)
-        model = copy.deepcopy(model)
-        state = tensors(model)
+        host_model: Any = copy.deepcopy(model)
+        host_model.config = generation.config_of(model)
+        state = tensors(host_model)
         return cls(
             name=name,
-            model=model,
-            architecture_config=model.config,
+            model=host_model,
+            architecture_config=host_model.config,
             inference_config=copy.deepcopy(inference_config),
             criterion=carried,
             sha256=tensors_sha256(state),

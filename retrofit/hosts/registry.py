@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 ADAPTERS: dict[str, str] = {
     "tabpfn_v3": "retrofit.hosts.v3.adapter",
+    "tabpfn_v3_5": "retrofit.hosts.v3_5.adapter",
 }
 """Module with the ``GENERATION`` of each architecture, by tabpfn's own name for it."""
 

@@ -27,6 +27,7 @@ from retrofit.config import RetrofitConfig
 from retrofit.hosts.generation import Member
 from retrofit.hosts.prenorm.adapter import PrenormGeneration, block_members
 from retrofit.hosts.prenorm.specimens import SMALL
+from retrofit.hosts.upstream import ENGINE
 from retrofit.hosts.v3.blocks import (
     OColumnAggregator,
     OCrossAttentionBlock,
@@ -36,7 +37,7 @@ from retrofit.hosts.v3.blocks import (
     OSoftmaxScaling,
     OTransformerBlock,
 )
-from retrofit.hosts.v3.fingerprints import ENGINE, KNOWN
+from retrofit.hosts.v3.fingerprints import KNOWN
 from retrofit.hosts.v3.model import OClosedTabPFNV3, OTabPFNV3
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ Checked against: tabpfn 9.2.0.
 
 from __future__ import annotations
 
+from retrofit.hosts.upstream import SHARED
+
 _V3 = "tabpfn.architectures.tabpfn_v3"
-_KV = "tabpfn.architectures.kv_cache"
-_CHUNKED = "tabpfn.architectures.shared.chunked_evaluate"
-_TORCH_PREPROCESSING = "tabpfn.preprocessing.torch"
 
 KNOWN: dict[str, frozenset[str]] = {
+    **SHARED,
     f"{_V3}:CrossAttention.forward": frozenset({"42ab197c731ddac0"}),
     f"{_V3}:CrossAttentionBlock.forward": frozenset({"980263d95740c709"}),
     f"{_V3}:Attention.forward": frozenset({"2491fb1a7e4d8d23"}),
@@ -30,15 +30,6 @@ KNOWN: dict[str, frozenset[str]] = {
     f"{_V3}:TabPFNV3Cache.to": frozenset({"d65dbc6308813fcc"}),
     f"{_V3}:TabPFNV3Cache.concatenate": frozenset({"41ed0ff96bdd039f"}),
     f"{_V3}:TabPFNV3Cache.quantize": frozenset({"4d2055eab460beeb"}),
-    f"{_KV}:KVCacheEntry.to": frozenset({"9f653bc109cba077"}),
-    f"{_KV}:KVCacheEntry.at_storage_dtype": frozenset({"6804749626c6a717"}),
-    f"{_KV}:KVCacheEntry.concatenate": frozenset({"3edcde43fac44bb0"}),
-    f"{_KV}:KVCacheEntry.quantize": frozenset({"a4fd1e713850b55b"}),
-    f"{_KV}:QuantizedKVCacheEntry.to": frozenset({"522c9f29a1fbe146"}),
-    f"{_KV}:QuantizedKVCacheEntry.concatenate": frozenset({"6f9f9b3f69991c22"}),
-    f"{_KV}:QuantizedKVCacheEntry.dequantize": frozenset({"6b536de1bc59b10d"}),
-    f"{_KV}:KVCache._consume_and_concatenate_layers": frozenset({"94f2a1195719dbf2"}),
-    f"{_CHUNKED}:chunked_evaluate_maybe_inplace": frozenset({"dfccd3e278c19a59"}),
     f"{_V3}:TabPFNV3._preprocess_and_group": frozenset({"27db702170d7b956"}),
     f"{_V3}:TabPFNV3._preprocess_raw": frozenset({"abf5fe0f3a75f63c"}),
     f"{_V3}:TabPFNV3._group_features": frozenset({"d96dee2d7331ebfb"}),
@@ -55,20 +46,4 @@ KNOWN: dict[str, frozenset[str]] = {
     f"{_V3}:_impute_nan_and_inf_with_mean": frozenset({"9a8ade52b5ae64a8"}),
     f"{_V3}:_impute_target_nan_and_inf": frozenset({"64897aba01eb0354"}),
     f"{_V3}:_generate_nan_and_inf_indicator": frozenset({"4c85cc73e9caed75"}),
-    f"{_TORCH_PREPROCESSING}.torch_standard_scaler:TorchStandardScaler.fit": frozenset(
-        {"e51d120da21fc5c7"}
-    ),
-    f"{_TORCH_PREPROCESSING}.torch_standard_scaler:TorchStandardScaler.transform": frozenset(
-        {"15825423a11c4ee6"}
-    ),
-    f"{_TORCH_PREPROCESSING}.ops:torch_nanstd": frozenset({"8f14d9500507fba7"}),
-}
-
-# What `predict_tables` relies on besides: how an estimator asks its engine, and that the model.
-ENGINE: dict[str, frozenset[str]] = {
-    "tabpfn.inference:InferenceEngineCachePreprocessing.iter_outputs": frozenset(
-        {"c27cbd1233a4d7fb"}
-    ),
-    "tabpfn.inference:_call_model_on_members": frozenset({"815648daf0330627"}),
-    "tabpfn.regressor:TabPFNRegressor._iter_forward_executor": frozenset({"f02ec0a6e5e08639"}),
 }
