@@ -53,7 +53,9 @@ def prepare(host: str, threads: int, device: str, out: Path | None) -> tuple[ret
     import retrofit
     from experiments.io.writable import prepare_out
     from experiments.machine.device import resolve_device
+    from experiments.machine.threads import refuse_too_many
 
+    refuse_too_many(threads)
     if out is not None:
         prepare_out(out)
     if threads:

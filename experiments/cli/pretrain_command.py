@@ -52,11 +52,13 @@ def pretrain(
     """
     from experiments.cli.output import say
     from experiments.errors import ConfigError
+    from experiments.machine.threads import refuse_too_many
     from experiments.pretrain.checkpoint import FILE_NAME, load_checkpoint
     from experiments.pretrain.config import ReplayBudget, load_config
     from experiments.pretrain.trainer import ignore_status, train
 
     chosen = load_config(config)
+    refuse_too_many(chosen.threads)
     if replay is not None:
         budget = ReplayBudget(kind="replay", pace=replay.resolve())
         chosen = chosen.model_copy(update={"budget": budget})

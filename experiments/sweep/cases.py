@@ -11,6 +11,7 @@ from experiments.data import load_file, load_table, resolve
 from experiments.data.settings import LoadSettings
 from experiments.data.splits import Split, draw_split, draw_subset
 from experiments.errors import DataError
+from experiments.io.text import encodable
 from retrofit.patching.target_range import target_fault
 
 if TYPE_CHECKING:
@@ -93,7 +94,8 @@ def _loaders(config: SweepConfig) -> dict[str, Callable[[], Table]]:
     loaders: dict[str, Callable[[], Table]] = {}
 
     def add(name: str, load: Callable[[], Table]) -> None:
-        if name in loaders:
+        # As tables hold them, where an escape stands for what a table cannot hold.
+        if encodable(name) in map(encodable, loaders):
             raise DataError(f"two data sets are called '{name}'; name one of them otherwise")
         loaders[name] = load
 

@@ -247,7 +247,7 @@ def _guard(
 
 def _failed(row: CaseRow, error: BaseException) -> Result:
     try:
-        text = visible(error)
+        text = visible(shortened(str(error), 2 * _ERROR_LENGTH))
     except Exception as second:  # an error that cannot be told is still one
         text = f"cannot be told: its text is a {type(second).__name__}"
     line = shortened(f"{type(error).__name__}: {text}", _ERROR_LENGTH)

@@ -189,12 +189,24 @@ def test_parquet_without_a_usable_pyarrow_does_not_blame_the_file(
     assert "not a whole parquet file" not in told
 
 
-@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["eval", "--limit", "1"],
+        ["eval", "--limit", "1", "--dry-run"],
+        ["bench", "--out", "o"],
+        ["bench-tables", "--out", "o"],
+    ],
+    ids=" ".join,
+)
 def test_more_threads_than_the_machine_has_are_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, more
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    command: list[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert call(monkeypatch, "eval", "--threads", "1000000", "--limit", "1", *more) == 2
+    assert call(monkeypatch, *command, "--threads", "1000000") == 2
     assert "threads: 1000000 are more than the" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
