@@ -1,4 +1,4 @@
-"""Hosts for the tests: the built-in one, and v3 models whose zero-initialised weights are drawn."""
+"""Hosts for the tests: the built-in one, and models whose zero-initialised weights are drawn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 import numpy as np
 import pytest
 import torch
-from tabpfn.architectures import tabpfn_v3
+from tabpfn.architectures import ARCHITECTURES
+from tabpfn.architectures.shared.bar_distribution import FullSupportBarDistribution
 from tabpfn.constants import ModelVersion
 from tabpfn.inference_config import InferenceConfig
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tabpfn.architectures.tabpfn_v3 import TabPFNV3
+    from torch import nn
 
 TINY = {
     "embed_dim": 32,
@@ -38,6 +40,12 @@ TINY = {
     "num_buckets": 100,
     "max_num_classes": 0,
 }
+_GRID = {"emsize": 32, "nlayers": 2, "nhead": 4, "num_buckets": 100, "max_num_classes": 0}
+TINY_GRIDS: dict[str, dict[str, int]] = {
+    "tabpfn_v2": {**_GRID, "features_per_group": 2},
+    "tabpfn_v2_5": {**_GRID, "features_per_group": 3, "num_thinking_rows": 5},
+    "tabpfn_v2_6": {**_GRID, "features_per_group": 3, "num_thinking_rows": 5},
+}
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +55,13 @@ def one_thread() -> Iterator[None]:
         yield
 
 
-def redrawn_v3(seed: int = 0, **settings: object) -> TabPFNV3:
-    """A v3 regressor whose zero-initialised weights are drawn, so that no block is an identity."""
+def redrawn(architecture: str, seed: int = 0, **settings: object) -> nn.Module:
+    """A regressor whose zero-initialised weights are drawn, so that no block is an identity."""
     torch.manual_seed(seed)
-    config, unknown = tabpfn_v3.parse_config(
-        {"num_buckets": 5000, "max_num_classes": 0, **settings}
-    )
+    module = ARCHITECTURES[architecture]
+    config, unknown = module.parse_config({"num_buckets": 5000, "max_num_classes": 0, **settings})
     assert not unknown
-    model = tabpfn_v3.get_architecture(config).eval()
+    model = module.get_architecture(config).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             if not parameter.any():
@@ -63,9 +70,23 @@ def redrawn_v3(seed: int = 0, **settings: object) -> TabPFNV3:
     return model
 
 
-def host_of(model: TabPFNV3, name: str = "redrawn") -> Host:
+def redrawn_v3(seed: int = 0, **settings: object) -> TabPFNV3:
+    return redrawn("tabpfn_v3", seed, **settings)
+
+
+def host_of(model: nn.Module, name: str = "redrawn") -> Host:
     inference_config = InferenceConfig.get_default("regression", ModelVersion.V2_5)
-    return Host.from_model(model, inference_config, name=name)
+    criterion = None
+    if not hasattr(model, "regression_borders"):
+        borders = torch.linspace(-4.0, 4.0, model.n_out + 1)
+        criterion = FullSupportBarDistribution(borders, ignore_nan_targets=True)
+    return Host.from_model(model, inference_config, name=name, criterion=criterion)
+
+
+def tiny_grid(architecture: str, **settings: object) -> Host:
+    """A tiny redrawn host of v2, v2.5 or v2.6."""
+    name = architecture.removeprefix("tabpfn_").replace("_", ".")
+    return host_of(redrawn(architecture, **{**TINY_GRIDS[architecture], **settings}), name)
 
 
 @pytest.fixture(scope="session")
@@ -88,6 +109,21 @@ def calibration(table: tuple[np.ndarray, ...]) -> list[CalibrationTable]:
 @pytest.fixture(scope="session")
 def tiny_host() -> Host:
     return host_of(redrawn_v3(**TINY), "tiny")
+
+
+@pytest.fixture(scope="session")
+def tiny_v2() -> Host:
+    return tiny_grid("tabpfn_v2")
+
+
+@pytest.fixture(scope="session")
+def tiny_v2_5() -> Host:
+    return tiny_grid("tabpfn_v2_5")
+
+
+@pytest.fixture(scope="session")
+def tiny_v2_6() -> Host:
+    return tiny_grid("tabpfn_v2_6")
 
 
 @pytest.fixture(scope="session")

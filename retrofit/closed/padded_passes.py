@@ -68,9 +68,10 @@ def run_calls(model: Any, calls: Sequence[ModelCall]) -> list[Tensor]:
         NonFiniteOutputError: a logit of a present row is NaN or infinite; it says of which table.
     """
     logits: list[Tensor] = [torch.empty(0)] * len(calls)
-    budget = model.estimator_batch_budget
+    generation = generation_of_model(model)
+    budget = generation.pass_budget(model)
     device_type = calls[0].x_RC.device.type if calls else "cpu"
-    cost = generation_of_model(model).cost(model.config, device_type)
+    cost = generation.cost(model.config, device_type)
     for size, members in plan_buckets([call.size for call in calls], cost):
         rows, cells = size.rows, size.rows * size.columns
         batch = max(1, min(budget.rows // rows, budget.cells // cells))
@@ -130,6 +131,5 @@ def _padded_pass(model: Any, size: Size, calls: Sequence[ModelCall]) -> Tensor:
         torch.autocast(device, dtype=first.autocast, enabled=first.autocast is not None),
         torch.inference_mode(),
     ):
-        run = generation_of_model(model).run
-        out_MBL: Tensor = run(model, x_RBC, y_NB, **first.options)
+        out_MBL: Tensor = model(x_RBC, y_NB, **first.options)
     return out_MBL

@@ -108,7 +108,15 @@ class Gates:
         out: Tensor = norm(h)
         return out
 
-    def feed_forward(self, mlp: nn.Module, norm: nn.Module, attribute: str, h: Tensor) -> Tensor:
+    def post_norm(self, norm: nn.Module, attribute: str, h: Tensor) -> Tensor:
+        """As ``norm``, with the presence that ``h`` has in the stream named after the norm."""
+        if not self.full:
+            return self.norm(norm, attribute, h, None)
+        return self.carrier(attribute, norm, attribute, h)[1]
+
+    def feed_forward(
+        self, mlp: nn.Module, norm: nn.Module | None, attribute: str, h: Tensor
+    ) -> Tensor:
         """The update that OFFN adds to ``h`` (..., E), its norm an ONorm; stock's for `oa`."""
         update, p = self.feed_forward_parts(mlp, norm, attribute, h)
         return update if p is None else gate(update, p)
@@ -121,14 +129,14 @@ class Gates:
         return add_gated(h, update, p, owned=owned)
 
     def feed_forward_parts(
-        self, mlp: nn.Module, norm: nn.Module, attribute: str, h: Tensor
+        self, mlp: nn.Module, norm: nn.Module | None, attribute: str, h: Tensor
     ) -> tuple[Tensor, Tensor | None]:
         """The update before its gate, and the presence that gates it; none for `oa`."""
         n, p = one_squared_norm(h), None
         if self.full:
             p = self.presence("ffn", h, n)
             self._visit("mlp")
-        update: Tensor = mlp(self.norm(norm, attribute, h, p, n))
+        update: Tensor = mlp(h if norm is None else self.norm(norm, attribute, h, p, n))
         return update, p
 
     def emit(self, update: Tensor, p: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from types import ModuleType
 
-    from tabpfn.architectures.interface import ArchitectureConfig
+    from tabpfn.architectures.interface import ArchitectureConfig, EstimatorBatchBudget
     from tabpfn.architectures.shared.bar_distribution import FullSupportBarDistribution
     from tabpfn.constants import ModelVersion
     from torch import Tensor
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from retrofit.hosts.cost import Cost
     from retrofit.hosts.stages import Look, Stage
     from retrofit.words import SiteKind, Variant
+
+
+_OF_FULL = ("ffn", "layernorm")
+"""How the streams begin that gate feed-forward and norms alone."""
 
 
 class Member(NamedTuple):
@@ -127,7 +131,7 @@ class Generation(ABC):
         return task
 
     def config_of(self, model: Any) -> Any:
-        """The configuration of a stock model in memory, which that of v3 carries itself.
+        """The configuration of a stock model in memory, which from v3 on it carries itself.
 
         Models in oretro's hands carry theirs in all generations.
         """
@@ -137,22 +141,18 @@ class Generation(ABC):
     def released_config(self) -> Any:
         """What the installed tabpfn would build by default for a regressor."""
 
-    def build(self, config: Any) -> Any:
-        """A stock model, its weights drawn, that carries its configuration as ``config``.
-
-        Models of some generations do so by themselves.
-        """
-        model = self.architecture.get_architecture(config)
-        model.config = config
-        return model
-
-    def skipped(self, config: Any) -> dict[str, str]:  # noqa: ARG002  (none, mostly)
-        """Modules of the sites' classes that no variant replaces, with the reason."""
-        return {}
-
     def run(self, model: Any, x_RBC: Tensor, y_NB: Tensor, **options: Any) -> Any:
         """Call a model of this generation as a regressor: logits (M, B, n_out)."""
         return model(x_RBC, y_NB, **options)
+
+    def members_of_model(self, config: Any) -> tuple[Member, ...]:  # noqa: ARG002
+        """``model_members``, where a configuration decides on them."""
+        return self.model_members
+
+    def pass_budget(self, model: Any) -> EstimatorBatchBudget:
+        """What a pass over many tables may hold; the model's own where its engine has such."""
+        budget: EstimatorBatchBudget = model.estimator_batch_budget
+        return budget
 
     def refusal(self, config: Mapping[str, Any]) -> str:
         """Why a checkpoint with this configuration is no regressor; empty if it is one."""
@@ -209,16 +209,15 @@ class Generation(ABC):
             for member in self.block_members[block_class]:
                 expected[f"{block}.{member.attribute}"] = member.stock
         found: dict[str, object] = dict(model.named_modules())
-        known = expected.keys() | self.skipped(model.config).keys()
+        for member in self.members_of_model(model.config):
+            if member.stock is not FunctionType:
+                expected[member.attribute] = member.stock
+                found[member.attribute] = getattr(model, member.attribute, None)
         extra = [
             f"{name} is a {type(module).__name__} that the map does not know"
             for name, module in found.items()
-            if name not in known and type(module) in self._site_classes()
+            if name not in expected and type(module) in self._site_classes()
         ]
-        for member in self.model_members:
-            if member.stock is not FunctionType:
-                expected[member.attribute] = member.stock
-                found.setdefault(member.attribute, getattr(model, member.attribute, None))
         missing = [
             f"{name} should be a {stock.__name__} and is "
             + ("absent" if found.get(name) is None else f"a {type(found[name]).__name__}")
@@ -304,7 +303,8 @@ class Generation(ABC):
         if retrofit.variant not in self.patched_classes:
             msg = f"variant {retrofit.variant!r} of TabPFN {self.name} is unknown to this oretro"
             raise UnsupportedHostError(msg)
-        model = self.build(config)
+        model = self.architecture.get_architecture(config)
+        model.config = config
         try:
             self.swap(model, retrofit)
         except KeyError as error:
@@ -325,10 +325,11 @@ class Generation(ABC):
 
     def _sites(self, config: Any) -> Iterator[Site]:
         closed_model = self.patched_classes.get("closed", self.model_class)
-        yield from self._sites_of("", self.model_class, closed_model, self.model_members)
+        members = self.members_of_model(config)
+        yield from self._sites_of("", self.model_class, closed_model, members)
         for name, owner in self.closed_modules(config):
-            members = self.closed_members(config, owner)
-            yield from self._sites_of(name, owner, self.closed_twins[owner], members)
+            inside = self.closed_members(config, owner)
+            yield from self._sites_of(name, owner, self.closed_twins[owner], inside)
         for name, owner in self.blocks(config):
             yield from self._sites_of(name, owner, self.twins[owner], self.block_members[owner])
         for name, norm in self.bare_norms(config):
@@ -349,7 +350,9 @@ class Generation(ABC):
 
 
 def _streams_of(twin: type[Any], variant: Variant) -> tuple[str, ...]:
-    return tuple(stream for stream in twin.streams if variant != "oa" or stream != "ffn")
+    return tuple(
+        stream for stream in twin.streams if variant != "oa" or not stream.startswith(_OF_FULL)
+    )
 
 
 def _fields(config: Any, wanted: type[Any]) -> dict[str, Any]:

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tabpfn import ModelSpecs
+from tabpfn import ModelSpecs, TabPFNRegressor
 from torch import Tensor
 
 from retrofit.errors import UnsupportedHostError
 from retrofit.files.digest import tensors_sha256
 from retrofit.hosts.clone import alias, tensors
 from retrofit.hosts.registry import generation_of_model
-from retrofit.hosts.regressor import HostRegressor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,6 +109,7 @@ class Host:
             criterion=carried,
             sha256=tensors_sha256(state),
             dtypes={key: tensor.dtype for key, tensor in state.items()},
+            criterion_state=_criterion_state(generation, host_model, carried),
         )
 
     @property
@@ -117,7 +117,7 @@ class Host:
         """The TabPFN generation that the model belongs to."""
         return generation_of_model(self.model)
 
-    def regressor(self, **settings: Any) -> HostRegressor:
+    def regressor(self, **settings: Any) -> TabPFNRegressor:
         """An unfitted ``TabPFNRegressor`` on a copy of this model.
 
         ``settings`` are tabpfn's own. Two defaults differ from tabpfn's: float32 inference
@@ -134,5 +134,15 @@ class Host:
         return self._regressor_class(model_path=spec, **(defaults | settings))
 
     @property
-    def _regressor_class(self) -> type[HostRegressor]:
-        return HostRegressor
+    def _regressor_class(self) -> type[TabPFNRegressor]:
+        stock: type[TabPFNRegressor] = TabPFNRegressor
+        return stock
+
+
+def _criterion_state(
+    generation: Generation, model: nn.Module, criterion: FullSupportBarDistribution
+) -> dict[str, Tensor]:
+    """What a file must hold of an output distribution that its model does not carry."""
+    if generation.criterion(model) is not None:
+        return {}
+    return {f"criterion.{name}": value for name, value in tensors(criterion).items()}

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from retrofit.hosts.generation import Generation
 
 ADAPTERS: dict[str, str] = {
+    "tabpfn_v2": "retrofit.hosts.v2.adapter",
+    "tabpfn_v2_5": "retrofit.hosts.v2_5.adapter",
+    "tabpfn_v2_6": "retrofit.hosts.v2_6.adapter",
     "tabpfn_v3": "retrofit.hosts.v3.adapter",
-    "tabpfn_v3_5": "retrofit.hosts.v3_5.adapter",
 }
 """Module with the ``GENERATION`` of each architecture, by tabpfn's own name for it."""
 

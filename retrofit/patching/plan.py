@@ -96,12 +96,9 @@ def plan(host: Host | HostDescription | str | os.PathLike[str], variant: Variant
         variant=variant,
         sites=sites,
         skipped={
-            **{
-                site.name: f"variant {variant} leaves {site.kind} sites as they are"
-                for site in generation.site_map(config)
-                if site.kind not in VARIANT_KINDS[variant]
-            },
-            **generation.skipped(config),
+            site.name: f"variant {variant} leaves {site.kind} sites as they are"
+            for site in generation.site_map(config)
+            if site.kind not in VARIANT_KINDS[variant]
         },
         streams=generation.streams(config, variant),
         problems=list(_problems(host, variant)),

@@ -54,7 +54,7 @@ class OpenGates(Gates):
 
     @override
     def feed_forward_parts(
-        self, mlp: nn.Module, norm: nn.Module, attribute: str, h: Tensor
+        self, mlp: nn.Module, norm: nn.Module | None, attribute: str, h: Tensor
     ) -> tuple[Tensor, Tensor | None]:
         update, p = super().feed_forward_parts(mlp, norm, attribute, h)
         return update, None if OFFN in self.open else p

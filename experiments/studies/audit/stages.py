@@ -89,6 +89,9 @@ def _hook(
     if stage.side == "input":
 
         def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if args and isinstance(args[0], list):
+                # A list of one hands the state over, so that the caller keeps no hold of it.
+                return ([pass_on(stage, args[0][0])], *args[1:]), kwargs
             if args:
                 return (pass_on(stage, args[0]), *args[1:]), kwargs
             first = next(iter(kwargs))

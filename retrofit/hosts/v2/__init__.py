@@ -1,0 +1,3 @@
+"""The TabPFN v2 generation."""
+
+from __future__ import annotations
