@@ -48,11 +48,14 @@ def record(command: Sequence[str], **facts: Any) -> dict[str, Any]:
         "schema": 1,
         "command": list(command),
         **facts,
-        "code": git_state(),
-        "versions": versions(),
-        "machine": machine(),
+        **here(),
         "finished": now(),
     }
+
+
+def here() -> dict[str, Any]:
+    """Code, versions and machine, as every record has them."""
+    return {"code": git_state(), "versions": versions(), "machine": machine()}
 
 
 def git_state() -> dict[str, Any]:

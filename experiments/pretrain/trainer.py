@@ -239,15 +239,9 @@ def _saved(config: PretrainConfig, folder: Path) -> Checkpoint | None:
 
 
 def _provenance(config: PretrainConfig) -> dict[str, Any]:
-    from experiments.machine.provenance import git_state, machine, versions
+    from experiments.machine.provenance import here
 
-    return {
-        "notice": notice(config),
-        "config": config.model_dump(mode="json"),
-        "git": git_state(),
-        "versions": versions(),
-        "machine": machine(),
-    }
+    return {"notice": notice(config), "config": config.model_dump(mode="json"), **here()}
 
 
 def train(
