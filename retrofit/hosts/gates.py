@@ -176,11 +176,18 @@ class Gates:
         return rotated.transpose(1, 2)
 
     def attend(
-        self, attribute: str, q_BSHD: Tensor, k_BJHD: Tensor, v_BJHD: Tensor, p_BJ: Tensor
+        self,
+        attribute: str,
+        q_BSHD: Tensor,
+        k_BJHD: Tensor,
+        v_BJHD: Tensor,
+        p_BJ: Tensor,
+        p_BS: Tensor | None = None,
     ) -> Tensor:
-        """OAttention without its receiver gate, which comes after the output projection.
+        """OAttention (B, S, H * D) before the output projection.
 
-        Returns (B, S, H * D).
+        The receiver gate comes after the projection (``add_gated``), or, given ``p_BS``, is inside
+        the attention: the same for a projection without bias, and at no cost.
         """
         q_BHSD, k_BHJD, v_BHJD = (t.transpose(1, 2) for t in (q_BSHD, k_BJHD, v_BJHD))
         probe = active_probe()
@@ -189,7 +196,7 @@ class Gates:
             probe.visit(site)
             probe.attention(site, q_BHSD, k_BHJD, p_BJ)
         out_BHSD = oattention(
-            q_BHSD, k_BHJD, v_BHJD, None, p_BJ, eps_den=self.eps_den, eps_mode=self.eps_mode
+            q_BHSD, k_BHJD, v_BHJD, p_BS, p_BJ, eps_den=self.eps_den, eps_mode=self.eps_mode
         )
         return out_BHSD.transpose(1, 2).flatten(2)
 

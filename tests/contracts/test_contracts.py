@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import sys
 
@@ -163,12 +164,14 @@ def test_poisoned_law_sees_scores_of_absent_sources(monkeypatch):
     assert any("beyond the range" in line for line in broken(laws.poisoned_absent(setting)))
 
 
-def test_null_receiver_law_sees_a_missing_gate(monkeypatch):
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_null_receiver_law_sees_a_missing_gate(kernel, monkeypatch):
+    assert broken(laws.null_receiver(Setting(kernel, torch.float32))) == []
     run = functional.run_kernel
-    monkeypatch.setattr(functional, "run_kernel", lambda name, x: (run(name, x)[0] + 1e-3, None))
-    assert broken(laws.null_receiver(Setting("naive", torch.float32))) == []
-    monkeypatch.setattr(functional.Tensor, "unsqueeze", lambda y, dim: torch.ones(()))
-    assert broken(laws.null_receiver(Setting("naive", torch.float32)))
+    ungated = lambda name, x: run(name, dataclasses.replace(x, p_BS=None))  # noqa: E731
+    monkeypatch.setattr(functional, "run_kernel", ungated)
+    assert broken(laws.null_receiver(Setting(kernel, torch.float32)))
+    assert broken(laws.agreement(Setting(kernel, torch.float32)))
 
 
 def test_permutation_law_sees_an_order(monkeypatch):

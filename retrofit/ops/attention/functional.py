@@ -1,4 +1,4 @@
-"""OAttention, the function to call: checks, choice of the kernel, and the receiver's gate.
+"""OAttention, the function to call: checks and the choice of the kernel.
 
 The formula is in ``formula.py``.
 
@@ -77,19 +77,14 @@ def oattention(
         count_kernel(choice.name)
 
     relative = eps_mode == "relative"
-    problem = Problem(q_BHSD, k_BHJD, v_BHJD, p_BJ, mask, eps_den, relative, scale)
+    p_BS = None if p_BS is None else p_BS.to(p_BJ.dtype)
+    problem = Problem(q_BHSD, k_BHJD, v_BHJD, p_BS, p_BJ, mask, eps_den, relative, scale)
     device_type = q_BHSD.device.type
     if torch.is_autocast_enabled(device_type):
         with torch.autocast(device_type, enabled=False):
-            out_BHSD, factor_BHS = run_kernel(choice.name, problem)
+            out_BHSD = run_kernel(choice.name, problem)
     else:
-        out_BHSD, factor_BHS = run_kernel(choice.name, problem)
-
-    if p_BS is not None:
-        p_B1S = p_BS.to(p_BJ.dtype)[:, None, :]
-        factor_BHS = p_B1S if factor_BHS is None else factor_BHS * p_B1S
-    if factor_BHS is not None:
-        out_BHSD = out_BHSD * factor_BHS.unsqueeze(-1)
+        out_BHSD = run_kernel(choice.name, problem)
     return out_BHSD.to(q_BHSD.dtype)
 
 
