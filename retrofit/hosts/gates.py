@@ -150,6 +150,11 @@ class Gates:
         """
         return add_gated(x, update, p, owned=owned)
 
+    @staticmethod
+    def add(x: Tensor, update: Tensor, *, owned: bool = False) -> Tensor:
+        """``x + update`` for an update that is gated already; ``owned`` as for ``add_gated``."""
+        return add_gated(x, update, None, owned=owned)
+
     def inject(self, attribute: str, injected: Tensor, p: Tensor) -> Tensor:
         """What an injection adds to tokens, (..., E), in proportion to their presence (...)."""
         self._visit(attribute)

@@ -66,6 +66,11 @@ def _receiver(power):
     def bend(monkeypatch):
         bent(monkeypatch, Gates, "emit", lambda f, self, x, p: f(self, x, p**power))
 
+        def attend(f, self, attribute, q, k, v, p_BJ, p_BS=None):
+            return f(self, attribute, q, k, v, p_BJ, None if p_BS is None else p_BS**power)
+
+        bent(monkeypatch, Gates, "attend", attend)
+
         def add_gated(f, self, h, x, p, **how):
             return f(self, h, x, p**power, **how)
 
@@ -76,9 +81,10 @@ def _receiver(power):
 
 def _sources(power):
     def bend(monkeypatch):
-        bent(
-            monkeypatch, Gates, "attend", lambda f, self, *qkv: f(self, *qkv[:-1], qkv[-1] ** power)
-        )
+        def attend(f, self, attribute, q, k, v, p_BJ, *p_BS):
+            return f(self, attribute, q, k, v, p_BJ**power, *p_BS)
+
+        bent(monkeypatch, Gates, "attend", attend)
 
     return bend
 
@@ -96,6 +102,9 @@ def _forward_cross_without_gate(monkeypatch):
 
 
 class _Open(Gates):
+    def attend(self, attribute, q, k, v, p_BJ, p_BS=None):
+        return super().attend(attribute, q, k, v, p_BJ)
+
     def emit(self, update, p):
         return update
 

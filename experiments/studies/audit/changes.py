@@ -38,10 +38,17 @@ class OpenGates(Gates):
 
     @override
     def attend(
-        self, attribute: str, q_BSHD: Tensor, k_BJHD: Tensor, v_BJHD: Tensor, p_BJ: Tensor
+        self,
+        attribute: str,
+        q_BSHD: Tensor,
+        k_BJHD: Tensor,
+        v_BJHD: Tensor,
+        p_BJ: Tensor,
+        p_BS: Tensor | None = None,
     ) -> Tensor:
         p_BJ = torch.ones_like(p_BJ) if SOURCES in self.open else p_BJ
-        return super().attend(attribute, q_BSHD, k_BJHD, v_BJHD, p_BJ)
+        p_BS = None if RECEIVERS in self.open else p_BS
+        return super().attend(attribute, q_BSHD, k_BJHD, v_BJHD, p_BJ, p_BS)
 
     @override
     def emit(self, update: Tensor, p: Tensor) -> Tensor:

@@ -1,9 +1,9 @@
 """What O-twins of pre-norm blocks do, as mixins before the stock classes of a generation.
 
 A twin is a subclass that a block's ``__class__`` is set to: weights, names and state-dict keys
-stay, the forward changes. Presence is taken from the raw carrier, before the pre-norm, and the
-receiver gate follows the output projection. In some generations queries and keys have norms of
-their own, one by head and after the rotation.
+stay, the forward changes. Presence is taken from the raw carrier, before the pre-norm. No output
+projection has a bias, so the receiver gate stands inside the attention, at no cost. In some
+generations queries and keys have norms of their own, one by head and after the rotation.
 
 Shapes: B batch (columns or rows folded in), S receivers, J sources, R rows, C columns,
 Q CLS tokens, N train rows, H heads, D head width, E model width.
@@ -34,11 +34,17 @@ def _normed_heads(attention: Any, attribute: str, t_BSHD: Tensor) -> Tensor:
 
 
 def _mixed(
-    gates: Gates, attribute: str, q_BSHD: Tensor, k_BJHD: Tensor, v_BJHD: Tensor, p_BJ: Tensor
+    gates: Gates,
+    attribute: str,
+    q_BSHD: Tensor,
+    k_BJHD: Tensor,
+    v_BJHD: Tensor,
+    p_BJ: Tensor,
+    p_BS: Tensor,
 ) -> Tensor:
     """``Gates.attend`` in the dtype of the values, which norms of heads widen under autocast."""
     dtype = v_BJHD.dtype
-    return gates.attend(attribute, q_BSHD.to(dtype), k_BJHD.to(dtype), v_BJHD, p_BJ)
+    return gates.attend(attribute, q_BSHD.to(dtype), k_BJHD.to(dtype), v_BJHD, p_BJ, p_BS)
 
 
 class CrossTwin:
@@ -65,8 +71,8 @@ class CrossTwin:
         k_BVHD = _normed_heads(attn, "k_norm", k_BVHD)
         if attn.softmax_scaling_layer is not None:
             q_BQHD = attn.softmax_scaling_layer(q_BQHD, gates.source_count(p_BV))
-        out = attn.out_projection(_mixed(gates, "attn", q_BQHD, k_BVHD, v_BVHD, p_BV))
-        x_BQE = gates.add_gated(x_BQE, out, p_BQ)
+        mixed = _mixed(gates, "attn", q_BQHD, k_BVHD, v_BVHD, p_BV, p_BQ)
+        x_BQE = gates.add(x_BQE, attn.out_projection(mixed))
         return gates.add_feed_forward(self.mlp, self.layernorm2, "layernorm2", x_BQE, owned=True)
 
 
@@ -142,9 +148,8 @@ class RowTwin:
         q_BQHD = _normed_heads(attention, "q_norm", q_BQHD)
         k_BCHD = _normed_heads(attention, "k_norm", k_BCHD)
         v_BCHD = heads(attention.v_projection, context, attention.head_dim)
-        mixed = _mixed(gates, "attention", q_BQHD, k_BCHD, v_BCHD, p_BC)
-        out = attention.out_projection(mixed)
-        return gates.add_gated(query_BQE, out, p_BQ, owned=owned)
+        mixed = _mixed(gates, "attention", q_BQHD, k_BCHD, v_BCHD, p_BC, p_BQ)
+        return gates.add(query_BQE, attention.out_projection(mixed), owned=owned)
 
     def _normed(self, x_BSE: Tensor) -> tuple[Tensor, Tensor]:
         """Presence (B, S) of the carriers, and the carriers after the (gated) pre-norm."""
@@ -228,7 +233,7 @@ class ICLTwin:
     def _from_cache(self, x_BRE: Tensor, cached: KVCacheEntry | QuantizedKVCacheEntry) -> Tensor:
         p_BR, q_BRHD, _ = self._queries(x_BRE)
         k_BNHD, v_BNHD, p_BN = present_entry(cached, q_BRHD.dtype, self.gates.name)
-        return self._add(x_BRE, self._mix(q_BRHD, k_BNHD, v_BNHD, p_BN), p_BR)
+        return self._add(x_BRE, self._mix(q_BRHD, k_BNHD, v_BNHD, p_BN, p_BR))
 
     def _attend(
         self, x_BRE: Tensor, single_eval_pos: int | None, owned: bool = False
@@ -245,13 +250,13 @@ class ICLTwin:
 
         test_heads = attention.num_kv_heads_test
         if test_heads is None or single_eval_pos is None or train == rows:
-            mixed = self._mix(q_BRHD, k_BNHD, v_BNHD, p_BN)
+            mixed = self._mix(q_BRHD, k_BNHD, v_BNHD, p_BN, p_BR)
         else:
-            to_train = self._mix(q_BRHD[:, :train], k_BNHD, v_BNHD, p_BN)
+            to_train = self._mix(q_BRHD[:, :train], k_BNHD, v_BNHD, p_BN, p_BN)
             k_test, v_test = k_BNHD[:, :, :test_heads], v_BNHD[:, :, :test_heads]
-            to_test = self._mix(q_BRHD[:, train:], k_test, v_test, p_BN)
+            to_test = self._mix(q_BRHD[:, train:], k_test, v_test, p_BN, p_BR[:, train:])
             mixed = torch.cat((to_train, to_test), dim=1)
-        return self._add(x_BRE, mixed, p_BR, owned=owned), k_BNHD, v_BNHD, p_BN
+        return self._add(x_BRE, mixed, owned=owned), k_BNHD, v_BNHD, p_BN
 
     def _queries(self, x_BRE: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Presence (B, R), projected queries (B, R, H, D) and normed carriers (B, R, E)."""
@@ -259,16 +264,17 @@ class ICLTwin:
         attention = self.icl_attention
         return p_BR, heads(attention.q_projection, normed, attention.head_dim), normed
 
-    def _mix(self, q_BRHD: Tensor, k_BNHD: Tensor, v_BNHD: Tensor, p_BN: Tensor) -> Tensor:
+    def _mix(
+        self, q_BRHD: Tensor, k_BNHD: Tensor, v_BNHD: Tensor, p_BN: Tensor, p_BR: Tensor
+    ) -> Tensor:
         q_BRHD = _normed_heads(self.icl_attention, "q_norm", q_BRHD)
         scaling = self.icl_attention.softmax_scaling_layer
         if scaling is not None:
             q_BRHD = scaling(q_BRHD, self.gates.source_count(p_BN))
-        return _mixed(self.gates, "icl_attention", q_BRHD, k_BNHD, v_BNHD, p_BN)
+        return _mixed(self.gates, "icl_attention", q_BRHD, k_BNHD, v_BNHD, p_BN, p_BR)
 
-    def _add(self, x_BRE: Tensor, mixed_BRE: Tensor, p_BR: Tensor, owned: bool = False) -> Tensor:
-        update = self.icl_attention.out_projection(mixed_BRE)
-        return self.gates.add_gated(x_BRE, update, p_BR, owned=owned)
+    def _add(self, x_BRE: Tensor, mixed_BRE: Tensor, owned: bool = False) -> Tensor:
+        return self.gates.add(x_BRE, self.icl_attention.out_projection(mixed_BRE), owned=owned)
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         """Carriers after the feed-forward, in the place of those that the attention made."""
