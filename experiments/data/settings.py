@@ -82,7 +82,9 @@ class OpenMLSettings(BaseModel):
     @field_validator("server")
     @classmethod
     def _is_an_api(cls, server: str | None) -> str | None:
-        return server if server is None else require_api(server)
+        if server is not None:
+            require_api(server)
+        return server
 
     @field_validator("cache")
     @classmethod

@@ -30,7 +30,7 @@ BROKEN_HTML = Reply(200, b"<html><body><br>log in", "text/html")
 FAULTS = {
     "412 unknown task": (TASK_PATH, oml_error(151, "Unknown task"), 1, "Unknown task"),
     "412 no data": (DATA_PATH, oml_error(111, "Unknown dataset"), 1, "Unknown dataset"),
-    "404 web page": (TASK_PATH, html(404), 1, "OpenMLServerError"),
+    "404 web page": (TASK_PATH, html(404), 1, "127.0.0.1 answers: HTTP 404"),
     "502 web page": (TASK_PATH, html(502), 2, r"failed 2 time\(s\) \(HTTP 502\)"),
     "502 well-formed page": (TASK_PATH, WELL_FORMED, 2, "HTTP 502"),
     "500 without a body": (DATA_PATH, Reply(500), 2, "HTTP 500"),
@@ -40,7 +40,7 @@ FAULTS = {
     "log-in page": (TASK_PATH, PORTAL, 1, "answer is not OpenML's"),
     "log-in page for data": (DATA_PATH, PORTAL, 1, "answer is not OpenML's"),
     "broken log-in page": (DATA_PATH, BROKEN_HTML, 1, "does a proxy or a log-in page|malformed"),
-    "404 for ARFF": (ARFF_PATH, html(404), 1, "OpenMLServerError"),
+    "404 for ARFF": (ARFF_PATH, html(404), 1, "127.0.0.1 answers: HTTP 404"),
     "502 for ARFF": (ARFF_PATH, html(502), 2, "HTTP 502"),
 }
 
@@ -241,6 +241,7 @@ def state() -> dict[str, object]:
     return {
         **openml.config.get_config_as_dict(),
         "modules": (calls.requests, calls.minio, calls.logging),
+        "filters": list(logging.getLogger("urllib3.connectionpool").filters),
         "factory": logging.getLogRecordFactory(),
         "handlers": list(logging.getLogger().handlers),
     }
@@ -302,3 +303,46 @@ def test_secret_in_the_address_of_the_clients_own_settings_goes_nowhere(
         load_table(TASK, settings(None))
     assert SECRET not in str(caught.value)
     assert list(tmp_path.rglob("*")) == []
+
+
+ADDRESSES_OF_DATA = ("file:///etc/hostname", "http://127.0.0.1:99999/x", "nowhere", "", "http://[")
+
+
+@pytest.mark.parametrize("address", ADDRESSES_OF_DATA)
+def test_address_of_the_data_that_is_none_is_a_sentence(serve, settings, address: str) -> None:
+    server = serve()
+
+    def redirect(usual: Reply) -> Reply:
+        there = f"{server.base}{ARFF_PATH}".encode()
+        return replace(usual, body=usual.body.replace(there, address.encode()))
+
+    server.spoil(DATA_PATH, redirect)
+    with pytest.raises(DataUnavailableError, match="cannot be downloaded"):
+        load_table(TASK, settings(server, connect_timeout_s=0.5))
+
+
+def test_key_goes_to_the_api_alone(serve, settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    import openml
+
+    monkeypatch.setattr(openml.config, "apikey", KEY)
+    server = serve()
+    elsewhere = server.base.replace("127.0.0.1", "localhost").encode()
+
+    def move(usual: Reply) -> Reply:
+        return replace(usual, body=usual.body.replace(server.base.encode(), elsewhere))
+
+    server.spoil(DATA_PATH, move)
+    assert len(load_table(TASK, settings(server)).y) == 40
+    asked = dict(zip(server.asked, server.queries, strict=True))
+    assert KEY in asked[TASK_PATH]
+    assert KEY not in asked[ARFF_PATH]
+
+
+@pytest.mark.parametrize("value", ["", "many", "nan", "inf"])
+def test_number_of_rows_that_is_none_checks_nothing(serve, settings, value: str) -> None:
+    server = serve()
+    server.spoil(
+        "/data/qualities/1007",
+        lambda usual: replace(usual, body=usual.body.replace(b"40.0", value.encode())),
+    )
+    assert len(load_table(TASK, settings(server)).y) == 40

@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from experiments.errors import DamagedCacheError, DataError
+from experiments.errors import DamagedCacheError, DataError, DataUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,6 +66,14 @@ class CachedTask:
                 f"OpenML task {self.task_id} is '{_text(task, 'task_type')}'; only supervised "
                 "regression can be scored"
             )
+
+    def splits_url(self) -> str:
+        """Where the server keeps the splits.
+
+        Raises:
+            DamagedCacheError: ``task.xml`` is damaged.
+        """
+        return _text(_parse(self.task_folder / TASK_XML), "data_splits_url") or ""
 
     @property
     def dataset_folder(self) -> Path | None:
@@ -144,6 +152,7 @@ class CachedTask:
             licence=_text(root, "licence") or "not stated",
             md5=(_text(root, "md5_checksum") or "").lower(),
             sparse=(_text(root, "format") or "").lower() == "sparse_arff",
+            url=_text(root, "url") or "",
             parquet_url=_text(root, "parquet_url") or "",
             active=(_text(root, "status") or "active") == "active",
         )
@@ -156,7 +165,10 @@ class CachedTask:
             return None
         for quality in _parse(path):
             if _text(quality, "name") == "NumberOfInstances":
-                return int(float(_text(quality, "value") or "nan"))
+                try:
+                    return int(float(_text(quality, "value") or ""))
+                except (ValueError, OverflowError):
+                    return None
         return None
 
     def check_md5(self) -> None:
@@ -185,8 +197,34 @@ class Description:
     licence: str
     md5: str
     sparse: bool
+    url: str
     parquet_url: str
     active: bool
+
+
+def require_answer(content: bytes, root: str) -> None:
+    """Make sure that an answer of the API is the one that was asked for.
+
+    Raises:
+        DataUnavailableError: it is not.
+    """
+    try:
+        found = _local(ElementTree.fromstring(content).tag)
+    except ElementTree.ParseError:
+        found = ""
+    if found != root:
+        raise DataUnavailableError(
+            "the answer is not OpenML's (does a proxy or a log-in page answer in its place?)"
+        )
+
+
+def error_message(content: bytes) -> str:
+    """What the API says went wrong; empty where the content is no such answer."""
+    try:
+        root = ElementTree.fromstring(content)
+    except ElementTree.ParseError:
+        return ""
+    return (_text(root, "message") or "") if _local(root.tag) == "error" else ""
 
 
 def damaged(path: Path, reason: str) -> DamagedCacheError:

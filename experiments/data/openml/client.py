@@ -1,13 +1,14 @@
-"""The official openml client under our settings, with every global of it put back afterwards."""
+"""The official openml client as a reader of cached files, with its settings put back afterwards."""
 
 from __future__ import annotations
 
 import logging
 import os
 import re
+import sys
 import threading
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from experiments.data.openml.network import require_api
 from experiments.errors import DataUnavailableError
@@ -17,18 +18,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-    from experiments.data.openml.network import Network
-
-_SETTINGS = (
-    "server",
-    "apikey",
-    "_root_cache_directory",
-    "retry_policy",
-    "connection_n_retries",
-    "show_progress",
-)
-_CALLS = ("requests", "minio", "logging")
+_SETTINGS = ("server", "apikey", "_root_cache_directory")
 _SKIP_PARQUET = "OPENML_SKIP_PARQUET"
+_NOWHERE = "http://offline.invalid/api/v1/xml"
+"""The server while files are read: a name that never resolves, for nothing may be asked."""
 _SECRETS_IN_URL = (
     re.compile(r"(api_?key=)[^&\s'\"\])>]+", re.IGNORECASE),
     re.compile(r"(://)[^/\s'\"?#]*@"),
@@ -52,8 +45,7 @@ def import_openml() -> ModuleType:
             f"the openml client cannot start ({mask(str(error))}); set OPENML_CACHE_DIR and "
             "XDG_CONFIG_HOME to folders that exist or can be created"
         ) from None
-    known = all(hasattr(openml.config, name) for name in _SETTINGS)
-    if not known or not all(hasattr(openml._api_calls, name) for name in _CALLS):
+    if not all(hasattr(openml.config, name) for name in _SETTINGS):
         raise DataUnavailableError(
             f"openml {openml.__version__} keeps its settings where oretro does not look for them; "
             "run: pip install 'openml>=0.15.1,<0.16'"
@@ -62,133 +54,57 @@ def import_openml() -> ModuleType:
     return module
 
 
-@contextmanager
-def openml_client(
-    root: Path, server: str | None, network: Network | None, *, parquet: bool
-) -> Iterator[ModuleType]:
-    """Use the client on the cache under ``root``.
+def cache_folder(root: Path, server: str) -> Path:
+    """Where the client keeps what it has from ``server``.
 
-    ``network=None`` refuses every request. Without ``parquet`` the client reads ARFF alone. Its
-    settings, log records and environment are as before when the block is left.
+    Raises:
+        DataUnavailableError: the address cannot be one of an API, or holds a secret.
+    """
+    try:
+        address = require_api(server)
+    except ValueError as error:
+        raise DataUnavailableError(
+            f"the openml client's own configuration names a server that cannot be used: it {error}"
+        ) from None
+    return root.joinpath(*reversed(address.netloc.split(".")))
+
+
+@contextmanager
+def reader(root: Path, *, parquet: bool) -> Iterator[tuple[ModuleType, Path]]:
+    """The client, and the folder below ``root`` from which it reads, as long as the block lasts.
+
+    Without ``parquet`` it reads ARFF alone.
     """
     openml = import_openml()
-    config, calls = openml.config, openml._api_calls
+    config = openml.config
     with _LOCK:
-        settings = {name: getattr(config, name) for name in _SETTINGS}
-        modules = {name: getattr(calls, name) for name in _CALLS}
-        skip = os.environ.get(_SKIP_PARQUET)
-        factory = logging.getLogRecordFactory()
+        before = config.server, config._root_cache_directory, os.environ.get(_SKIP_PARQUET)
         try:
-            config._root_cache_directory = root
-            config.server = _server(server or config.server)
-            config.show_progress = False
-            # Trying again is the session's business: it knows which answers can change.
-            config.connection_n_retries = 1
-            for name, overlay in _overlays(modules, network).items():
-                setattr(calls, name, overlay)
+            config.server, config._root_cache_directory = _NOWHERE, root
             os.environ[_SKIP_PARQUET] = "false" if parquet else "true"
-            logging.setLogRecordFactory(_masking(factory))
-            yield openml
+            yield openml, cache_folder(root, _NOWHERE)
         finally:
-            logging.setLogRecordFactory(factory)
-            for name, value in settings.items():
-                setattr(config, name, value)
-            for name, module in modules.items():
-                setattr(calls, name, module)
+            config.server, config._root_cache_directory, skip = before
             if skip is None:
                 os.environ.pop(_SKIP_PARQUET, None)
             else:
                 os.environ[_SKIP_PARQUET] = skip
 
 
-def _server(server: str) -> str:
-    try:
-        return require_api(server)
-    except ValueError as error:
-        raise DataUnavailableError(
-            f"the openml client's own configuration names a server that cannot be used: it {error}"
-        ) from None
-
-
 def mask(text: str) -> str:
-    """The text without passwords in addresses, and the API key that the client puts into all."""
+    """The text without passwords in addresses, and the user's API key."""
     for secret in _SECRETS_IN_URL:
         text = secret.sub(lambda found: f"{found[1]}***{'@' if found[1] == '://' else ''}", text)
-    key = _api_key()
+    openml = sys.modules.get("openml")
+    key = getattr(getattr(openml, "config", None), "apikey", None) or ""
     return text.replace(key, "***") if key else text
 
 
-def _api_key() -> str:
-    import sys
+class MaskingFilter(logging.Filter):
+    """Takes secrets out of records of a logger that prints addresses."""
 
-    openml = sys.modules.get("openml")
-    return getattr(getattr(openml, "config", None), "apikey", None) or ""
-
-
-class _Overlay:
-    """A module with some of its names replaced, for one importer of it."""
-
-    def __init__(self, module: ModuleType, **names: Any) -> None:
-        self._module = module
-        self.__dict__.update(names)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._module, name)
-
-
-def _overlays(modules: dict[str, Any], network: Network | None) -> dict[str, Any]:
-    session = _refusing_session if network is None else network.session
-    minio = modules["minio"]
-
-    def limited_minio(endpoint: str, **options: Any) -> Any:
-        if network is None:
-            raise DataUnavailableError("the network may not be used")
-        network.require(f"http://{endpoint}")
-        if options.get("http_client") is None:
-            options["http_client"] = _pool(network)
-        return minio.Minio(endpoint, **options)
-
-    return {
-        "requests": _Overlay(modules["requests"], Session=session),
-        "minio": _Overlay(minio, Minio=limited_minio),
-        # The client logs to the root logger, which prints on stderr if nobody set it up.
-        "logging": _Overlay(modules["logging"], info=logger.debug, warning=logger.info),
-    }
-
-
-def _pool(network: Network) -> Any:
-    import urllib3
-
-    return urllib3.PoolManager(
-        timeout=urllib3.Timeout(connect=network.connect_timeout_s, read=network.read_timeout_s),
-        retries=urllib3.Retry(
-            total=network.tries - 1,
-            backoff_factor=network.first_delay_s,
-            status_forcelist=(500, 502, 503, 504),
-        ),
-    )
-
-
-def _refusing_session() -> Any:
-    import requests
-
-    class RefusingSession(requests.Session):
-        def send(self, request: Any, **options: Any) -> requests.Response:  # noqa: ARG002
-            raise DataUnavailableError("the network may not be used")
-
-    return RefusingSession()
-
-
-def _masking(factory: Any) -> Any:
-    def make(*arguments: Any, **named: Any) -> logging.LogRecord:
-        record: logging.LogRecord = factory(*arguments, **named)
-        try:
-            text = record.getMessage()
-        except (TypeError, ValueError):
-            return record  # a malformed record is its author's to be told about
-        masked = mask(text)
-        if masked != text:
-            record.msg, record.args = masked, ()
-        return record
-
-    return make
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Mask the record, and let it pass."""
+        with suppress(TypeError, ValueError):  # a malformed one is its author's to be told about
+            record.msg, record.args = mask(record.getMessage()), ()
+        return True

@@ -5,15 +5,25 @@ Nothing that is already in the cache is replaced or removed, whatever happens on
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlparse
-from xml.parsers.expat import ExpatError
 
-from experiments.data.openml.cache import SPLITS, CachedTask
-from experiments.data.openml.client import import_openml, logger, mask, openml_client
+from experiments.data.openml.cache import (
+    ARFF,
+    DESCRIPTION,
+    QUALITIES,
+    SPLITS,
+    TASK_XML,
+    CachedTask,
+    error_message,
+    require_answer,
+)
+from experiments.data.openml.client import MaskingFilter, cache_folder, import_openml, logger, mask
+from experiments.data.openml.network import host_and_port
 from experiments.data.openml.read import TaskData, read_task
 from experiments.errors import ChecksumError, DamagedCacheError, DataUnavailableError
 
@@ -21,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from experiments.data.settings import LoadSettings, OpenMLSettings
+
+_FAULT = 400
 
 
 def load_task(task_id: int, settings: LoadSettings) -> TaskData:
@@ -47,7 +59,7 @@ def load_task(task_id: int, settings: LoadSettings) -> TaskData:
                 "network run 'oretro data fetch CONFIG --cache DIR', copy DIR here and pass it as "
                 "--cache DIR"
             )
-    return read_task(cached, settings.openml.server, splits=settings.official_splits)
+    return read_task(cached, splits=settings.official_splits)
 
 
 def cached_task(task_id: int, settings: OpenMLSettings) -> CachedTask:
@@ -56,27 +68,33 @@ def cached_task(task_id: int, settings: OpenMLSettings) -> CachedTask:
     Raises:
         DataUnavailableError: the client cannot start.
     """
-    with openml_client(_root(settings), settings.server, None, parquet=False) as openml:
-        return CachedTask(Path(openml.config.get_cache_directory()), task_id)
+    return CachedTask(cache_folder(_root(settings), _server(settings)), task_id)
 
 
 def _root(settings: OpenMLSettings) -> Path:
-    if settings.cache is not None:
-        return settings.cache.absolute()
-    return Path(import_openml().config.get_config_as_dict()["cachedir"])
+    own = import_openml().config.get_config_as_dict()["cachedir"]
+    return Path(own) if settings.cache is None else settings.cache.absolute()
+
+
+def _server(settings: OpenMLSettings) -> str:
+    return settings.server or str(import_openml().config.server)
 
 
 def _download(cached: CachedTask, settings: LoadSettings) -> None:
-    root = _root(settings.openml)
-    settings.network.require(settings.openml.server or import_openml().config.server)
+    server, root = _server(settings.openml), _root(settings.openml)
+    settings.network.require(server)
+    addresses, masking = logging.getLogger("urllib3.connectionpool"), MaskingFilter()
+    addresses.addFilter(masking)
     try:
         root.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".oretro-", dir=root) as stage:
-            _Download(cached, settings, Path(stage)).run()
+            _Download(cached, settings, server, Path(stage)).run()
     except OSError as error:
         raise DataUnavailableError(
             f"the cache {root} cannot be written ({mask(str(error.strerror or error))})"
         ) from None
+    finally:
+        addresses.removeFilter(masking)
 
 
 @dataclass(frozen=True)
@@ -85,117 +103,105 @@ class _Download:
 
     cached: CachedTask
     settings: LoadSettings
+    server: str
     stage: Path
 
     def run(self) -> None:
         cached, splits = self.cached, self.settings.official_splits
         if cached.data_file() is not None:
             cached.check_md5()  # a damaged cache is not the server's fault
-        self._add(self._step(self._describe))
+        self._describe(cached.task_folder / TASK_XML, "task", "task", cached.task_id)
         cached.require_regression()
+        number, folder = cached.dataset_id, cached.dataset_folder
+        assert number is not None
+        assert folder is not None
+        self._describe(folder / DESCRIPTION, "data", "data_set_description", number)
         if cached.expected_rows() is None:
-            self._qualities()
+            try:
+                self._describe(folder / QUALITIES, "data/qualities", "data_qualities", number)
+            except DataUnavailableError:
+                # They only serve to count rows, and not every data set has them.
+                logger.info("task %d: no qualities, so its rows are not counted", cached.task_id)
         if cached.data_file() is None:
-            self._add(self._data(), check=True)
+            self._data(folder)
         if splits and not (cached.task_folder / SPLITS).is_file():
-            self._add(self._step(self._splits), check=True, splits=True)
+            self._add(cached.task_folder / SPLITS, self._get(cached.splits_url()), _read_splits)
 
-    def _describe(self, openml: Any) -> None:
-        openml.tasks.get_task(self.cached.task_id, download_splits=False, download_data=False)
+    def _describe(self, target: Path, kind: str, root: str, number: int) -> None:
+        """Add what the API says about a thing, unless it is there."""
+        if not target.is_file():
+            content = self._get(f"{self.server.rstrip('/')}/{kind}/{number}")
+            require_answer(content, root)
+            self._add(target, content, lambda copy: copy.missing(splits=False))
 
-    def _load_data(self, openml: Any) -> None:
-        openml.tasks.get_task(self.cached.task_id, download_splits=False, download_data=True)
-
-    def _splits(self, openml: Any) -> None:
-        openml.tasks.get_task(self.cached.task_id, download_splits=True, download_data=False)
-
-    def _qualities(self) -> None:
-        """They only serve to count rows, and not every data set has them."""
-
-        def step(openml: Any) -> None:
-            number = self.cached.dataset_id
-            openml.datasets.get_dataset(number, download_data=False, download_qualities=True)
-
-        try:
-            self._add(self._step(step))
-        except DataUnavailableError:
-            logger.info("task %d: no qualities, so its rows are not counted", self.cached.task_id)
-
-    def _data(self) -> CachedTask:
+    def _data(self, folder: Path) -> None:
         """ARFF, which has a checksum; parquet where the server cannot serve it."""
         facts = self.cached.description()
+        parquet = folder / f"dataset_{folder.name}.pq"
         if facts.sparse and facts.parquet_url:
-            return self._step(self._load_data, parquet=True)
+            self._add(parquet, self._get(facts.parquet_url), _read)
+            return
         try:
-            return self._step(self._load_data)
+            self._add(folder / ARFF, self._get(facts.url), self._read_verified)
         except DataUnavailableError as error:
             if not facts.parquet_url:
                 raise
             try:
-                return self._step(self._load_data, parquet=True)
+                self._add(parquet, self._get(facts.parquet_url), _read)
             except DataUnavailableError as second:
                 raise DataUnavailableError(f"ARFF: {error}; parquet: {second}") from None
 
-    @property
-    def _host(self) -> str:
-        server = self.settings.openml.server or import_openml().config.server
-        return urlparse(server).hostname or "the server"
+    def _read_verified(self, copy: CachedTask) -> None:
+        try:
+            copy.check_md5()
+        except DamagedCacheError as error:
+            raise ChecksumError(
+                f"OpenML task {self.cached.task_id}: the data that {urlparse(self.server).hostname}"
+                f" sent do not have the md5 that it states ({error.reason}), so they were thrown "
+                "away (was it a log-in page, or a file changed on its way?); run 'oretro data "
+                "fetch CONFIG' again, or elsewhere"
+            ) from None
+        _read(copy)
 
-    def _step(self, work: Callable[[Any], None], *, parquet: bool = False) -> CachedTask:
-        """Let the client add to a copy of what is already there; return that copy.
+    def _get(self, url: str) -> bytes:
+        """The body of an answer; the key goes to the API's host alone.
 
         Raises:
-            DataUnavailableError: the server, or what it sent, is at fault.
-            ChecksumError: what it sent is not what it says of it.
+            DataUnavailableError: there is none, or it says what is wrong.
         """
-        openml_settings, network = self.settings.openml, self.settings.network
-        with openml_client(self.stage, openml_settings.server, network, parquet=parquet) as openml:
-            # Copied for each step: the client deletes the whole task when a step fails.
-            copy = self.cached.copy_to(Path(openml.config.get_cache_directory()))
-            try:
-                work(openml)
-            except DataUnavailableError:
-                raise
-            except openml.exceptions.OpenMLHashException:
-                raise ChecksumError(
-                    f"OpenML task {self.cached.task_id}: the data that {self._host} sent do not "
-                    "have the md5 that it states, so they were thrown away (was it a log-in page, "
-                    "or a file changed on its way?); run 'oretro data fetch CONFIG' again, or "
-                    "elsewhere"
-                ) from None
-            except Exception as error:  # the client lets its parsers' errors through
-                if isinstance(error, OSError) and not _is_requests_error(error):
-                    raise
-                raise DataUnavailableError(_explain(error)) from None
-        return copy
+        host, _ = host_and_port(url)
+        key = import_openml().config.apikey if host == urlparse(self.server).hostname else ""
+        response = self.settings.network.get(url, key)
+        if response.status_code >= _FAULT:
+            said = error_message(response.content) or f"HTTP {response.status_code}"
+            raise DataUnavailableError(f"{host} answers: {mask(said)}"[:300])
+        return response.content
 
-    def _add(self, copy: CachedTask, *, check: bool = False, splits: bool = False) -> None:
-        """Move new files into the cache, after reading them where ``check`` says so."""
+    def _add(self, target: Path, content: bytes, check: Callable[[CachedTask], object]) -> None:
+        """Add a file that passes ``check`` aside, with all that is there.
+
+        Raises:
+            DataUnavailableError: it is damaged.
+            ChecksumError: it is not what the server says of it.
+        """
+        copy = self.cached.copy_to(self.stage)
+        staged = self.stage / target.relative_to(self.cached.folder)
+        staged.parent.mkdir(parents=True, exist_ok=True)
+        staged.write_bytes(content)
         try:
-            if check:
-                read_task(copy, self.settings.openml.server, splits=splits)
-            else:
-                copy.missing(splits=False)  # parses what was sent
-        except DamagedCacheError as error:
-            raise DataUnavailableError(f"the server sent a damaged file: {error.reason}") from None
-        for path in copy.files():
-            target = self.cached.folder / path.relative_to(copy.folder)
+            check(copy)
             if not target.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
-                path.replace(target)
+                staged.replace(target)
+        except DamagedCacheError as error:
+            raise DataUnavailableError(f"the server sent a damaged file: {error.reason}") from None
+        finally:
+            staged.unlink(missing_ok=True)
 
 
-def _is_requests_error(error: Exception) -> bool:
-    import requests
-
-    return isinstance(error, requests.RequestException)
+def _read(copy: CachedTask) -> None:
+    read_task(copy, splits=False)
 
 
-def _explain(error: Exception) -> str:
-    """One line without the API key; a client's ``KeyError`` says nothing to a reader."""
-    if isinstance(error, (KeyError, ExpatError)):
-        return "the answer is not OpenML's (does a proxy or a log-in page answer in its place?)"
-    text = " ".join(mask(str(error)).split())
-    if "<html" in text.lower():
-        text = text[: text.lower().index("<html")] + "(a web page)"
-    return f"{type(error).__name__}: {text}"[:300]
+def _read_splits(copy: CachedTask) -> None:
+    read_task(copy, splits=True)

@@ -1,6 +1,6 @@
 """HTTP that cannot hang: time limits, few tries, and a host that is down is asked once.
 
-The openml client passes no time limit to requests and retries answers that cannot change.
+The openml client, which passes no time limit and retries answers that cannot change, is not asked.
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ import socket
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlparse
+from typing import TYPE_CHECKING
+from urllib.parse import ParseResult, urlparse
 
 from experiments.errors import DataUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import requests
 
 _TOO_MANY_REQUESTS = 429
@@ -24,8 +22,8 @@ _SERVER_FAULT = 500
 _FIRST_DELAY_S = 0.5
 
 
-def require_api(server: str) -> str:
-    """The address of an API, which is shown, stored, and part of the cache's path: no secret.
+def require_api(server: str) -> ParseResult:
+    """The parts of an API's address, which is shown and stored and names a folder: no secret.
 
     Raises:
         ValueError: it is none, or holds a password or a key; the message does not repeat it.
@@ -40,7 +38,21 @@ def require_api(server: str) -> str:
     named = address.scheme in ("http", "https") and address.hostname and address.port != 0
     if not (plain and named and "/api" in address.path):
         raise ValueError("must look like https://www.openml.org/api/v1/xml")
-    return server
+    return address
+
+
+def host_and_port(url: str) -> tuple[str, int]:
+    """Where a request for ``url`` goes.
+
+    Raises:
+        DataUnavailableError: it is no address.
+    """
+    try:
+        address = urlparse(url)
+        port = address.port or (443 if address.scheme == "https" else 80)
+    except ValueError as error:
+        raise DataUnavailableError(f"an address that is none was to be asked ({error})") from None
+    return address.hostname or "", port
 
 
 @dataclass
@@ -63,52 +75,40 @@ class Network:
         """
         import requests.utils
 
+        place = host_and_port(url)
         if requests.utils.select_proxy(url, requests.utils.get_environ_proxies(url)):
             return  # behind a proxy a direct connection proves nothing
-        address = urlparse(url)
-        place = (address.hostname or "", address.port or (443 if address.scheme == "https" else 80))
         if place not in self._down:
             self._down[place] = _connect_fault(*place, self.connect_timeout_s)
         if self._down[place]:
             raise DataUnavailableError(f"{place[0]} cannot be reached ({self._down[place]})")
 
-    def session(self) -> requests.Session:
-        """A requests session under these limits."""
+    def get(self, url: str, key: str = "") -> requests.Response:
+        """What the server answers, whole, if need be after some tries; ``key`` is sent along.
+
+        Raises:
+            DataUnavailableError: it does not, or it has a fault at each try.
+        """
         import requests
 
-        network = self
-
-        class PatientSession(requests.Session):
-            def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
-                network.require(str(request.url))
-                options["timeout"] = (network.connect_timeout_s, network.read_timeout_s)
-                response = network._patient(
-                    lambda: super(PatientSession, self).send(request, **options), request
-                )
-                if "charset" not in response.headers.get("Content-Type", "").lower():
-                    # requests would read text without a declared charset as Latin-1, and the
-                    # client's checksum of it would fail for every accent.
-                    response.encoding = "utf-8"
-                return response
-
-        return PatientSession()
-
-    def _patient(
-        self, ask: Callable[[], requests.Response], request: requests.PreparedRequest
-    ) -> requests.Response:
-        import requests
-
-        host = urlparse(str(request.url)).hostname
+        self.require(url)
+        host, _ = host_and_port(url)
         fault = ""
         for attempt in range(self.tries):
             if attempt:
                 time.sleep(self.first_delay_s * 2 ** (attempt - 1))
             try:
-                response = ask()
+                response = requests.get(
+                    url,
+                    params={"api_key": key} if key else None,
+                    timeout=(self.connect_timeout_s, self.read_timeout_s),
+                )
             except (requests.ConnectionError, requests.exceptions.ChunkedEncodingError) as error:
                 fault = f"connection broke: {type(error).__name__}"
             except requests.Timeout:
                 fault = f"no answer within {self.read_timeout_s:g} s"
+            except requests.RequestException as error:
+                raise DataUnavailableError(f"{host}: {type(error).__name__}") from None
             else:
                 status = response.status_code
                 if status < _SERVER_FAULT and status != _TOO_MANY_REQUESTS:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.data.openml.cache import ARFF, QUALITIES, SPLITS, CachedTask, damaged
-from experiments.data.openml.client import mask, openml_client
+from experiments.data.openml.client import mask, reader
 from experiments.data.splits import Split
 from experiments.errors import DataError
 
@@ -41,7 +41,7 @@ class TaskData:
     """What the rows were checked against."""
 
 
-def read_task(cached: CachedTask, server: str | None, *, splits: bool) -> TaskData:
+def read_task(cached: CachedTask, *, splits: bool) -> TaskData:
     """Read a task whose files are all there; the cache is not changed by a byte.
 
     Raises:
@@ -60,9 +60,9 @@ def read_task(cached: CachedTask, server: str | None, *, splits: bool) -> TaskDa
     cached.check_md5()
     with (
         TemporaryDirectory(prefix="oretro-openml-") as root,
-        openml_client(Path(root), server, None, parquet=data_file.name != ARFF) as openml,
+        reader(Path(root), parquet=data_file.name != ARFF) as (openml, folder),
     ):
-        copy = cached.copy_to(Path(openml.config.get_cache_directory()))
+        copy = cached.copy_to(folder)
         try:
             task = openml.tasks.get_task(
                 copy.task_id, download_splits=False, download_data=True, download_qualities=False

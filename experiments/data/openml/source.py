@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def load_openml(label: str, settings: LoadSettings) -> Table:
-    """Return the task called ``label`` (see ``openml_catalogue.identify``) as a ``Table``.
+    """Return the task called ``label`` (see ``catalogue.identify``) as a ``Table``.
 
     Raises:
         DataUnavailableError: it is not in the cache and may not or cannot be downloaded.
