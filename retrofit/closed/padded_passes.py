@@ -131,5 +131,6 @@ def _padded_pass(model: Any, size: Size, calls: Sequence[ModelCall]) -> Tensor:
         torch.autocast(device, dtype=first.autocast, enabled=first.autocast is not None),
         torch.inference_mode(),
     ):
-        out_MBL: Tensor = model(x_RBC, y_NB, **first.options)
+        run = generation_of_model(model).run
+        out_MBL: Tensor = run(model, x_RBC, y_NB, **first.options)
     return out_MBL

@@ -5,25 +5,28 @@ Shapes: N train rows, M test rows, C columns.
 
 from __future__ import annotations
 
+import copy
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
-from tabpfn import TabPFNRegressor
+from scipy.sparse import issparse
+from tabpfn.validation import extract_input_shape
 from torch import Tensor
 
 from retrofit.closed.parts import among, part
 from retrofit.errors import PresenceError, UnsupportedModeError
 from retrofit.hosts.declare import Call, Presence, calling, declared
 from retrofit.hosts.insertion import Insertion
+from retrofit.hosts.regressor import HostRegressor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
 
-class ClosedRegressor(TabPFNRegressor):  # type: ignore[misc]
+class ClosedRegressor(HostRegressor):
     """A ``TabPFNRegressor`` whose tables may hold rows and columns that are declared NULL.
 
     The estimator prepares its ensemble members from the present rows and columns alone, so that
@@ -32,32 +35,69 @@ class ClosedRegressor(TabPFNRegressor):  # type: ignore[misc]
     """
 
     categorical_features_indices: Sequence[int] | None
+    presence_: Presence | None
+    """What the last fit declared."""
 
     def fit(self, X: Any, y: Any, *, presence: Presence | None = None) -> ClosedRegressor:
         """Fit on X (N, C) and y (N,), of which ``presence`` declares the rows and columns.
 
-        ``categorical_features_indices`` are of the raw table too, its NULL columns counted.
+        ``categorical_features_indices``, ``n_features_in_`` and ``feature_names_in_`` are of the
+        raw table, its NULL columns counted. A fit that is refused leaves the estimator as it was.
 
         Raises:
-            PresenceError: the declaration does not fit, says something of test rows, or was made
-                for the bare model (``retrofit.declaring``).
-            UnsupportedModeError: the estimator runs on several devices.
+            PresenceError: the declaration does not fit X and y, says something of test rows, or was
+                made for the bare model (``retrofit.declaring``); or X is sparse or no table.
+            UnsupportedModeError: the estimator runs on several devices, draws train rows, or tunes
+                itself.
         """
         _refuse_model_declaration()
-        self.presence_ = None
-        if presence is None:
-            super().fit(X, y)
-            return self
+        before = dict(self.__dict__)
+        try:
+            self.presence_ = None
+            if presence is None:
+                super().fit(X, y)
+            else:
+                self._fit_declared(X, y, presence)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _fit_declared(self, X: Any, y: Any, presence: Presence) -> None:
+        if not isinstance(presence, Presence):
+            msg = f"presence is a retrofit.Presence, not a {type(presence).__name__}"
+            raise PresenceError(msg)
         if presence.test_rows is not None:
             msg = "test rows are declared when they are predicted: predict(X, test_rows=...)"
             raise PresenceError(msg)
-        rows, columns = np.shape(X)
+        rows, columns = _shape(X)
+        if np.shape(y)[:1] != (rows,):
+            msg = f"X has {rows} rows and y has shape {np.shape(y)}; every row needs a target"
+            raise PresenceError(msg)
         train_1N, _, columns_1C = presence.masks(1, rows, 0, columns)
         train_N, columns_C = train_1N[0], columns_1C[0]
+        if self.tuning_config is not None:
+            msg = "tuning_config fits on parts of the train rows, which a declaration does not know"
+            raise UnsupportedModeError(f"{msg}; leave it out, or fit without NULL rows and columns")
+        self.__dict__.pop("inference_config_", None)
+        self.get_inference_config()
+        self._require_declarable()
         with _inserting(train_N, columns_C), self._categories_among(columns_C):
             super().fit(part(X, train_N, columns_C), part(y, train_N))
-        self._refuse_several_devices()
+        self.feature_names_in_, self.n_features_in_ = extract_input_shape(X)
         self.presence_ = Presence(train_rows=train_N, columns=columns_C)
+
+    def fit_with_differentiable_input(self, X: Tensor, y: Tensor) -> ClosedRegressor:
+        """As ``TabPFNRegressor``'s; an earlier declaration is forgotten."""
+        self.presence_ = None
+        super().fit_with_differentiable_input(X, y)
+        return self
+
+    def fit_from_preprocessed(self, *args: Any, **kwargs: Any) -> ClosedRegressor:
+        """As ``TabPFNRegressor``'s; an earlier declaration is forgotten."""
+        self.presence_ = None
+        super().fit_from_preprocessed(*args, **kwargs)
         return self
 
     def predict(
@@ -77,7 +117,7 @@ class ClosedRegressor(TabPFNRegressor):  # type: ignore[misc]
         Raises:
             PresenceError: ``test_rows`` does not fit or leaves no row to predict, or a declaration
                 was made for the bare model.
-            UnsupportedModeError: the estimator runs on several devices.
+            UnsupportedModeError: the estimator runs on several devices, or draws train rows.
         """
         _refuse_model_declaration()
         asked = {"output_type": output_type, "quantiles": quantiles}
@@ -89,7 +129,8 @@ class ClosedRegressor(TabPFNRegressor):  # type: ignore[misc]
             msg = "test_rows leaves no row to predict"
             raise PresenceError(msg)
         with _inserting(train_N, columns_C, test_M):
-            result = super().predict(part(X, test_M, columns_C), **asked)
+            present = self._of_present(columns_C)
+            result = HostRegressor.predict(present, part(X, test_M, columns_C), **asked)
         if not isinstance(result, dict):
             return _spread(result, test_M)
         spread = {name: _spread(value, test_M) for name, value in result.items()}
@@ -102,22 +143,24 @@ class ClosedRegressor(TabPFNRegressor):  # type: ignore[misc]
 
         Raises:
             PresenceError: X does not fit, or a declaration was made for the bare model.
-            UnsupportedModeError: the estimator runs on several devices.
+            UnsupportedModeError: the estimator runs on several devices, or draws train rows.
         """
         _refuse_model_declaration()
         if getattr(self, "presence_", None) is None:
             return super().get_embeddings(X, data_source)
         train_N, test_M, columns_C = self._masks(X, None)
         with _inserting(train_N, columns_C, test_M):
-            return super().get_embeddings(part(X, test_M, columns_C), data_source)
+            present, X_present = self._of_present(columns_C), part(X, test_M, columns_C)
+            return HostRegressor.get_embeddings(present, X_present, data_source)
 
     def _masks(self, X: Any, test_rows: Any) -> tuple[Tensor, Tensor, Tensor]:
         """Presence of train rows (N,), of the rows of X (M,) and of its columns (C,)."""
-        self._refuse_several_devices()
+        self._require_declarable()
+        shape = _shape(X)
         fitted = getattr(self, "presence_", None) or Presence()
         declared = Presence(fitted.train_rows, test_rows, fitted.columns)
         train = self.n_train_samples_ if fitted.train_rows is None else len(fitted.train_rows)
-        train_1N, test_1M, columns_1C = declared.masks(1, train, *np.shape(X))
+        train_1N, test_1M, columns_1C = declared.masks(1, train, *shape)
         return train_1N[0], test_1M[0], columns_1C[0]
 
     @contextmanager
@@ -130,13 +173,54 @@ class ClosedRegressor(TabPFNRegressor):  # type: ignore[misc]
         finally:
             self.categorical_features_indices = declared
 
-    def _refuse_several_devices(self) -> None:
+    def _of_present(self, columns_C: Tensor) -> ClosedRegressor:
+        """This estimator as it was prepared: its features are the present ones alone."""
+        prepared = copy.copy(self)
+        prepared.n_features_in_ = int(columns_C.sum())
+        if self.feature_names_in_ is not None:
+            prepared.feature_names_in_ = self.feature_names_in_[columns_C.numpy()]
+        return prepared
+
+    def _require_declarable(self) -> None:
+        """Refuse what would show the model other train rows than the declared ones.
+
+        Raises:
+            UnsupportedModeError: it would.
+        """
         if len(self.devices_) > 1:
             msg = (
                 f"the estimator runs on {len(self.devices_)} devices, one thread each, and a "
                 "declaration holds in one thread; give one device"
             )
             raise UnsupportedModeError(msg)
+        drawn = self.inference_config_.SUBSAMPLE_SAMPLES
+        if drawn is not None:
+            msg = (
+                f"SUBSAMPLE_SAMPLES={drawn!r} draws train rows for each ensemble member, whatever "
+                "its SAMPLE_SUBSAMPLING_METHOD, and NULL rows have no place among them; leave it "
+                "out, or declare nothing"
+            )
+            raise UnsupportedModeError(msg)
+
+
+def _shape(X: Any) -> tuple[int, int]:
+    """Rows and columns of a table.
+
+    Raises:
+        PresenceError: it is sparse, or no table.
+    """
+    try:
+        shape = np.shape(X)
+    except ValueError:
+        shape = ()
+    if issparse(X) or len(shape) != 2:
+        kind = "sparse" if issparse(X) else f"of shape {shape}"
+        msg = (
+            f"X is a {type(X).__name__}, {kind}; a declaration needs a dense table (rows, columns)"
+        )
+        raise PresenceError(msg)
+    rows, columns = shape
+    return rows, columns
 
 
 def _refuse_model_declaration() -> None:

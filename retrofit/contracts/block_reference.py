@@ -48,7 +48,7 @@ def _after(
         p_BJ = presence(sources_BJE, specimen.tau[step.sources])
         x_BSE = normed(step.receiver_norm, h_BSE, p_BS if step.gated_norms else None, dtype)
         y_BJE = normed(step.source_norm, sources_BJE, p_BJ if step.gated_norms else None, dtype)
-        update_BSE = _attention(step, x_BSE, y_BJE, p_BJ, specimen.eps_den)
+        update_BSE = _attention(step, x_BSE, y_BJE, p_BJ, specimen.eps_den, dtype)
         return h_BSE + p_BS[..., None] * update_BSE
     if isinstance(step, FeedForwardStep):
         p_BS = presence(h_BSE, specimen.tau[step.stream]) if step.gated else np.ones(1)
@@ -88,7 +88,12 @@ def _norm(norm: nn.Module, h: Array, dtype: torch.dtype) -> Array:
 
 
 def _attention(
-    step: AttentionStep, x_BSE: Array, y_BJE: Array, p_BJ: Array, eps_den: float
+    step: AttentionStep,
+    x_BSE: Array,
+    y_BJE: Array,
+    p_BJ: Array,
+    eps_den: float,
+    dtype: torch.dtype,
 ) -> Array:
     q, k, v, out = step.projections
     width = q.weight.shape[0] // step.heads
@@ -98,10 +103,13 @@ def _attention(
     )
     if step.kv_heads is not None:
         k_BJhD, v_BJhD = k_BJhD[:, :, : step.kv_heads], v_BJhD[:, :, : step.kv_heads]
-    if step.scaling is not None:
-        q_BSHD = as_it_is(step.scaling, q_BSHD, y_BJE.shape[1])
     if step.rotary is not None:
         q_BSHD, k_BJhD = _rotated(step.rotary, q_BSHD), _rotated(step.rotary, k_BJhD)
+    if step.head_norms is not None:
+        of_queries, of_keys = step.head_norms
+        q_BSHD, k_BJhD = _norm(of_queries, q_BSHD, dtype), _norm(of_keys, k_BJhD, dtype)
+    if step.scaling is not None:
+        q_BSHD = as_it_is(step.scaling, q_BSHD, y_BJE.shape[1])
     batch, receivers, heads, _ = q_BSHD.shape
     group = heads // k_BJhD.shape[2]
     out_BSHD = np.zeros(q_BSHD.shape)

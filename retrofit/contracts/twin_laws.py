@@ -40,9 +40,8 @@ def twin_formulas(setting: Setting) -> list[Figure]:
 def specimens(setting: Setting, generation: Generation, variant: Variant) -> Iterator[Specimen]:
     """The specimens of a small patched model, with another tau for every stream."""
     config, _ = generation.architecture.parse_config(dict(generation.small))
-    model: Any = drawn(setting, generation.architecture.get_architecture(config))
-    model.config = config
-    streams = generation.streams(config, variant)
+    model: Any = drawn(setting, generation.build(config))
+    streams = generation.streams(model.config, variant)
     tau = {name: 6.0 + 4.0 * (place % 6) for place, name in enumerate(streams)}
     generation.swap(model, RetrofitConfig(variant, "fixed", tau, EPS_DEN))
     yield from generation.specimens(model)

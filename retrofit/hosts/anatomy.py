@@ -39,6 +39,8 @@ class AttentionStep:
     scaling: Callable[[Tensor, int], Tensor] | None = None
     """Stock's factor on queries (B, S, H, D), from their values and the number of sources."""
     rotary: Rotary | None = None
+    head_norms: tuple[nn.Module, nn.Module] | None = None
+    """Norms over D of queries and of keys, after rotation and before scaling."""
 
 
 @dataclass(frozen=True)

@@ -71,10 +71,11 @@ def build(checkpoint: Checkpoint) -> Built:
     with refusing(checkpoint, "its weights do not fit its configuration"):
         # Weights are drawn, only to be replaced: the caller's random numbers stay as they are.
         with torch.random.fork_rng(devices=[]):
-            model = ARCHITECTURES[checkpoint.architecture_name].get_architecture(config)
+            model: Any = ARCHITECTURES[checkpoint.architecture_name].get_architecture(config)
+        # Models of some generations do not carry it by themselves.
+        model.config = config
         model.load_state_dict({k: v for k, v in checkpoint.tensors.items() if not is_criterion(k)})
         model.eval()
-        model.config = config
         criterion = _criterion(checkpoint, model)
     return Built(model, criterion, config, inference_config)
 

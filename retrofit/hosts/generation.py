@@ -131,7 +131,7 @@ class Generation(ABC):
         return task
 
     def config_of(self, model: Any) -> Any:
-        """The configuration of a stock model in memory, which from v3 on it carries itself.
+        """The configuration of a stock model in memory, which that of v3 carries itself.
 
         Models in oretro's hands carry theirs in all generations.
         """
@@ -140,6 +140,19 @@ class Generation(ABC):
     @abstractmethod
     def released_config(self) -> Any:
         """What the installed tabpfn would build by default for a regressor."""
+
+    def build(self, config: Any) -> Any:
+        """A stock model, its weights drawn, that carries its configuration as ``config``.
+
+        Models of some generations do so by themselves.
+        """
+        model = self.architecture.get_architecture(config)
+        model.config = config
+        return model
+
+    def skipped(self, config: Any) -> dict[str, str]:  # noqa: ARG002  (none, mostly)
+        """Modules of the sites' classes that no variant replaces, with the reason."""
+        return {}
 
     def run(self, model: Any, x_RBC: Tensor, y_NB: Tensor, **options: Any) -> Any:
         """Call a model of this generation as a regressor: logits (M, B, n_out)."""
@@ -212,11 +225,12 @@ class Generation(ABC):
         for member in self.members_of_model(model.config):
             if member.stock is not FunctionType:
                 expected[member.attribute] = member.stock
-                found[member.attribute] = getattr(model, member.attribute, None)
+                found.setdefault(member.attribute, getattr(model, member.attribute, None))
+        known = expected.keys() | self.skipped(model.config).keys()
         extra = [
             f"{name} is a {type(module).__name__} that the map does not know"
             for name, module in found.items()
-            if name not in expected and type(module) in self._site_classes()
+            if name not in known and type(module) in self._site_classes()
         ]
         missing = [
             f"{name} should be a {stock.__name__} and is "
@@ -303,8 +317,7 @@ class Generation(ABC):
         if retrofit.variant not in self.patched_classes:
             msg = f"variant {retrofit.variant!r} of TabPFN {self.name} is unknown to this oretro"
             raise UnsupportedHostError(msg)
-        model = self.architecture.get_architecture(config)
-        model.config = config
+        model = self.build(config)
         try:
             self.swap(model, retrofit)
         except KeyError as error:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tabpfn import ModelSpecs, TabPFNRegressor
+from tabpfn import ModelSpecs
 from torch import Tensor
 
 from retrofit.errors import UnsupportedHostError
 from retrofit.files.digest import tensors_sha256
 from retrofit.hosts.clone import alias, tensors
 from retrofit.hosts.registry import generation_of_model
+from retrofit.hosts.regressor import HostRegressor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -117,7 +118,7 @@ class Host:
         """The TabPFN generation that the model belongs to."""
         return generation_of_model(self.model)
 
-    def regressor(self, **settings: Any) -> TabPFNRegressor:
+    def regressor(self, **settings: Any) -> HostRegressor:
         """An unfitted ``TabPFNRegressor`` on a copy of this model.
 
         ``settings`` are tabpfn's own. Two defaults differ from tabpfn's: float32 inference
@@ -134,9 +135,8 @@ class Host:
         return self._regressor_class(model_path=spec, **(defaults | settings))
 
     @property
-    def _regressor_class(self) -> type[TabPFNRegressor]:
-        stock: type[TabPFNRegressor] = TabPFNRegressor
-        return stock
+    def _regressor_class(self) -> type[HostRegressor]:
+        return HostRegressor
 
 
 def _criterion_state(

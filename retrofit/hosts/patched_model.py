@@ -41,11 +41,11 @@ class PatchedModel:
         self,
         x: Tensor | dict[str, Tensor],
         y: Tensor | dict[str, Tensor] | None,
+        task_type: str | None = None,
         *,
         only_return_standard_out: bool = True,
         categorical_inds: list[list[int]] | None = None,
         performance_options: PerformanceOptions | None = None,
-        task_type: str | None = None,
         kv_cache: Any = None,
         return_kv_cache: bool = False,
         x_is_test_only: bool = False,
@@ -54,10 +54,10 @@ class PatchedModel:
 
         Raises:
             NonFiniteOutputError: a logit is NaN or infinite.
-            UnsupportedModeError: ``kv_cache`` was built by a stock model, or rows or columns are
-                declared NULL and this variant would read them.
+            UnsupportedModeError: ``kv_cache`` was built by a stock model, ``task_type`` is not
+                served, or rows or columns are declared NULL and this variant would read them.
         """
-        self._require_supported(kv_cache)
+        self._require_supported(kv_cache, task_type)
         result = super().forward(  # type: ignore[misc]
             x,
             y,
@@ -85,11 +85,11 @@ class PatchedModel:
         require_weights(state_dict, self.retrofit_config.weights_sha256)
         return super().load_state_dict(state_dict, strict=strict, assign=assign)  # type: ignore[misc]
 
-    def _require_supported(self, kv_cache: Any) -> None:
-        """Refuse a stock cache, and a declaration that this variant would not obey.
+    def _require_supported(self, kv_cache: Any, task_type: str | None) -> None:  # noqa: ARG002
+        """Refuse a stock cache, a declaration that this variant would not obey, or a task.
 
         Raises:
-            UnsupportedModeError: either of them.
+            UnsupportedModeError: any of them.
         """
         variant = self.retrofit_config.variant
         if variant != "closed" and declared() is not None:

@@ -28,6 +28,7 @@ ADAPTERS: dict[str, str] = {
     "tabpfn_v2_5": "retrofit.hosts.v2_5.adapter",
     "tabpfn_v2_6": "retrofit.hosts.v2_6.adapter",
     "tabpfn_v3": "retrofit.hosts.v3.adapter",
+    "tabpfn_v3_5": "retrofit.hosts.v3_5.adapter",
 }
 """Module with the ``GENERATION`` of each architecture, by tabpfn's own name for it."""
 

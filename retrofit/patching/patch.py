@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from pydantic import TypeAdapter, ValidationError
-from tabpfn import TabPFNRegressor
 from tabpfn.inference_config import InferenceConfig
 from tabpfn.model_loading import resolve_model_version
 from torch import Tensor
@@ -25,6 +24,7 @@ from retrofit.files.seal import REPORT
 from retrofit.hosts.clone import alias, tensors
 from retrofit.hosts.host import Host
 from retrofit.hosts.patched_model import MARKER
+from retrofit.hosts.regressor import HostRegressor
 from retrofit.hosts.report import (
     EPS_SHARE_WARNING,
     RARE_TOKENS_WARNING,
@@ -74,8 +74,8 @@ class Patched(Host):
         return self.config.variant
 
     @property
-    def _regressor_class(self) -> type[TabPFNRegressor]:
-        return ClosedRegressor if self.variant == "closed" else TabPFNRegressor
+    def _regressor_class(self) -> type[HostRegressor]:
+        return ClosedRegressor if self.variant == "closed" else HostRegressor
 
     def restore(self) -> Host:
         """The stock host, its weights bit-identical to those before the patch."""

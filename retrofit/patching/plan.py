@@ -96,9 +96,12 @@ def plan(host: Host | HostDescription | str | os.PathLike[str], variant: Variant
         variant=variant,
         sites=sites,
         skipped={
-            site.name: f"variant {variant} leaves {site.kind} sites as they are"
-            for site in generation.site_map(config)
-            if site.kind not in VARIANT_KINDS[variant]
+            **{
+                site.name: f"variant {variant} leaves {site.kind} sites as they are"
+                for site in generation.site_map(config)
+                if site.kind not in VARIANT_KINDS[variant]
+            },
+            **generation.skipped(config),
         },
         streams=generation.streams(config, variant),
         problems=list(_problems(host, variant)),

@@ -14,8 +14,8 @@ from retrofit.contracts.module_laws import carriers, module_specimens
 from retrofit.contracts.twin_laws import specimens, twin_formulas
 from retrofit.hosts.gates import Gates
 from retrofit.hosts.kv_cache import PresentKVCacheEntry
-from retrofit.hosts.registry import generation_of
-from retrofit.hosts.v3.blocks import OTransformerBlock
+from retrofit.hosts.prenorm.adapter import PrenormGeneration
+from retrofit.hosts.registry import generations
 from retrofit.ops import ffn, inject, norm
 from retrofit.ops.attention import layer
 
@@ -42,7 +42,7 @@ def test_twins_follow_their_formulas(setting):
 
 
 def test_presences_are_fractional_and_mixed_within_a_batch():
-    twins = specimens(FLOAT64, generation_of("tabpfn_v3"), "full")
+    twins = [twin for each in generations() for twin in specimens(FLOAT64, each, "full")]
     for specimen in [*twins, *module_specimens(FLOAT64)]:
         for h, stream in zip(carriers(FLOAT64, specimen), _streams(specimen), strict=True):
             p = presence(double(h), specimen.tau[stream])
@@ -98,7 +98,10 @@ def _forward_cross_without_gate(monkeypatch):
         finally:
             self.gates = gates
 
-    bent(monkeypatch, OTransformerBlock, "forward_cross", ungated)
+    for generation in generations():
+        for twin in generation.twins.values():
+            if hasattr(twin, "forward_cross"):
+                bent(monkeypatch, twin, "forward_cross", ungated)
 
 
 class _Open(Gates):
@@ -208,7 +211,8 @@ ATTENTIONS = {
     "ICL, from a cache",
 }
 SELF = {"self", "self, in chunks", "forward_cross"}
-ALL = ATTENTIONS | {"bare norm"}
+FEED_FORWARDS = ATTENTIONS | {"before the head"}
+ALL = FEED_FORWARDS | {"bare norm"}
 
 
 @pytest.mark.parametrize(
@@ -223,10 +227,10 @@ ALL = ATTENTIONS | {"bare norm"}
         (_sources(0), "full", ATTENTIONS),
         (_forward_cross_without_gate, "oa", {"forward_cross"}),
         (_forward_cross_without_gate, "full", {"forward_cross"}),
-        (_feed_forward(0), "full", ATTENTIONS),
-        (_feed_forward(0.5), "full", ATTENTIONS),
-        (_feed_forward(2), "full", ATTENTIONS),
-        (_norm_by_another_squared_norm, "oa", ATTENTIONS),
+        (_feed_forward(0), "full", FEED_FORWARDS),
+        (_feed_forward(0.5), "full", FEED_FORWARDS),
+        (_feed_forward(2), "full", FEED_FORWARDS),
+        (_norm_by_another_squared_norm, "oa", FEED_FORWARDS),
         (_norm_by_another_squared_norm, "full", ALL),
         (_norm_without_gate, "full", ALL),
         (_norms_gated_in_oa, "oa", ATTENTIONS),
@@ -244,9 +248,17 @@ ALL = ATTENTIONS | {"bare norm"}
 @pytest.mark.parametrize("setting", [FLOAT64, FLOAT32], ids=["float64", "float32"])
 def test_a_bent_gate_of_a_twin_is_seen(bend, variant, seen_by, setting, monkeypatch):
     bend(monkeypatch)
-    seen = broken(twin_formulas(setting))
-    where = f"v3, {variant}: "
-    assert {case.removeprefix(where) for case in seen if case.startswith(where)} == seen_by
+    figures = twin_formulas(setting)
+    for generation in generations():
+        if not isinstance(generation, PrenormGeneration):
+            continue
+        start = f"{generation.name}, {variant}: "
+        seen, there = (
+            {case.removeprefix(start) for case in of if case.startswith(start)}
+            for of in (broken(figures), cases(figures))
+        )
+        assert seen == seen_by & there
+        assert seen
 
 
 @pytest.mark.parametrize("power", [0, 0.5, 2])

@@ -110,7 +110,7 @@ def test_every_module_that_a_case_loads_is_in_the_hash(tmp_path: Path) -> None:
     planning = ("experiments.data", "experiments.sweep.config", "experiments.io.yaml_file")
     missing = {n for n in loaded - executed_modules().keys() if not n.startswith(planning)}
     assert missing == set()
-    assert "retrofit.hosts.v3.closed" in loaded
+    assert "retrofit.hosts.prenorm.closed" in loaded
 
 
 SWEEP = """

@@ -179,6 +179,9 @@ def _forward(model: nn.Module, shape: BenchShape, device: str) -> Callable[[], n
     """One forward pass and the way of its result to the CPU, which waits for the device."""
     import torch
 
+    from retrofit.hosts.registry import generation_of_model
+
+    call = generation_of_model(model).run
     generator = torch.Generator().manual_seed(shape.train + shape.columns)
     x_RBC = torch.randn(shape.train + shape.test, shape.members, shape.columns, generator=generator)
     y_NB = torch.randn(shape.train, shape.members, generator=generator)
@@ -186,7 +189,7 @@ def _forward(model: nn.Module, shape: BenchShape, device: str) -> Callable[[], n
 
     def run() -> np.ndarray:
         with torch.inference_mode():
-            return np.asarray(model(x_RBC, y_NB).cpu())
+            return np.asarray(call(model, x_RBC, y_NB).cpu())
 
     return run
 

@@ -151,7 +151,6 @@ def _forward(
 
     from retrofit.closed.buckets import plan_buckets
     from retrofit.closed.padded_passes import ModelCall, run_calls
-    from retrofit.hosts.registry import generation_of_model
 
     model = closed.regressor().model_path.model.to(device)
     generator = torch.Generator().manual_seed(0)
@@ -164,12 +163,14 @@ def _forward(
         by_table.append([ModelCall(x_RC, y_N, {}) for x_RC in drawn])
     calls = [call for calls in by_table for call in calls]
 
+    def of_one_table(own: list[ModelCall]) -> Tensor:
+        x_RBC, y_NB = torch.stack([c.x_RC for c in own], 1), torch.stack([c.y_N for c in own], 1)
+        logits_MBL: Tensor = closed.generation.run(model, x_RBC, y_NB)
+        return logits_MBL
+
     def one_by_one() -> list[Tensor]:
         with torch.inference_mode():
-            return [
-                model(torch.stack([c.x_RC for c in own], 1), torch.stack([c.y_N for c in own], 1))
-                for own in by_table
-            ]
+            return [of_one_table(own) for own in by_table]
 
     # The way to the CPU waits for the device.
     def one_after_the_other() -> list[Tensor]:
@@ -179,7 +180,7 @@ def _forward(
         return [out.cpu() for out in run_calls(model, calls)]
 
     sizes = [call.size for call in calls]
-    cost = generation_of_model(model).cost(model.config, torch.device(device).type)
+    cost = closed.generation.cost(model.config, torch.device(device).type)
     plan = plan_buckets(sizes, cost)
     padded = sum(len(indices) * cost.per_table(size) for size, indices in plan)
     seconds = interleaved({"loop": one_after_the_other, "padded": together}, rounds)

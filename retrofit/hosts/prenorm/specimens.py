@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
+    from retrofit.hosts.anatomy import Step
     from retrofit.hosts.gates import Gates
 
 SMALL: dict[str, Any] = {
@@ -133,17 +134,27 @@ def _bare_norm(twin: Any) -> Specimen:
     return _specimen("bare norm", twin, (NormStep(twin, "carrier"),), run)
 
 
+def pre_head(twin: Any) -> Specimen:
+    """A feed-forward between the blocks and a head."""
+
+    def run(x_BSE: Tensor, _: Tensor) -> Tensor:
+        out: Tensor = twin(x_BSE)
+        return out
+
+    return _specimen("before the head", twin, (_feed_forward(twin, twin.norm),), run)
+
+
 def _specimen(
     name: str,
     twin: Any,
-    steps: tuple[AttentionStep, FeedForwardStep] | tuple[NormStep],
+    steps: tuple[Step, ...],
     run: Callable[[Tensor, Tensor], Tensor],
     *,
     own_sources: bool = True,
 ) -> Specimen:
     gates: Gates = twin.gates
     tau, first = dict(gates.tau or {}), steps[0]
-    ends_in: Any = first.norm if isinstance(first, NormStep) else first.projections[-1]
+    ends_in: Any = first.projections[-1] if isinstance(first, AttentionStep) else first.norm
     width = ends_in.weight.shape[0]
     return Specimen(name, width, steps, run, tau, gates.eps_den, own_sources)
 
@@ -161,6 +172,8 @@ def _attention(
         attention.v_projection,
         attention.out_projection,
     )
+    if hasattr(attention, "q_norm"):
+        how["head_norms"] = attention.q_norm, attention.k_norm
     return AttentionStep(
         projections, attention.num_heads, *streams, *norms, gated_norms=gates.full, **how
     )
