@@ -10,6 +10,7 @@ import math
 import torch
 from torch import Tensor
 
+from retrofit.ops.attention.support import holds_values
 from retrofit.ops.errors import OperatorError, ShapeError
 from retrofit.words import EPS_MODES
 
@@ -28,7 +29,7 @@ def check_attention(
 ) -> None:
     """Raise ``ShapeError`` or ``OperatorError`` unless the arguments fit together.
 
-    Shapes, dtypes and settings are read, values never.
+    Shapes, dtypes and settings are read; of values, where they can be read, those of a float mask.
     """
     if not (q.dim() == k.dim() == v.dim() == 4):
         raise ShapeError(
@@ -73,3 +74,10 @@ def _check_mask(mask: Tensor, full: tuple[int, int, int, int]) -> None:
         raise ShapeError(f"mask must broadcast to (B, H, S, J) = {full}, got {tuple(mask.shape)}")
     if mask.dtype != torch.bool and not mask.dtype.is_floating_point:
         raise ShapeError(f"mask must be bool or floating point in [0, 1], got {mask.dtype}")
+    if mask.dtype != torch.bool and mask.numel() and holds_values(mask):
+        low, high = (float(end) for end in mask.detach().aminmax())
+        if not (low >= 0 and high <= 1):
+            raise OperatorError(
+                f"a float mask holds gates in [0, 1], and this one holds {low:g} to {high:g}; an "
+                "additive mask, of 0 and -inf, is given as the bool mask `mask == 0`"
+            )

@@ -60,7 +60,7 @@ def oattention(
 
     Raises:
         ShapeError: The tensors do not fit together.
-        OperatorError: ``eps_den`` or ``eps_mode`` is out of range.
+        OperatorError: ``eps_den``, ``eps_mode`` or a float mask is out of range.
         KernelUnavailableError: ``backend`` cannot serve this request.
     """
     check_attention(q_BHSD, k_BHJD, v_BHJD, p_BS, p_BJ, mask, eps_den, eps_mode)

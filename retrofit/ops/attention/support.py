@@ -37,10 +37,16 @@ def any_absent(p_BJ: Tensor) -> bool:
 
 def may_read_values(x: Tensor) -> bool:
     """Say whether what happens next may depend on the numbers in ``x``, at no great cost."""
+    return x.device.type == "cpu" and holds_values(x)
+
+
+def holds_values(x: Tensor) -> bool:
+    """Say whether there are numbers in ``x`` that can be read now, at whatever cost."""
     tracing: bool = torch.jit.is_tracing()  # type: ignore[no-untyped-call]
-    if tracing or torch.compiler.is_compiling():
+    if tracing or torch.compiler.is_compiling() or _transform() is not None:
         return False
-    return x.device.type == "cpu" and _transform() is None
+    capturing = x.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+    return not (capturing or x.is_meta)
 
 
 def receiver_presence(p_BS: Tensor, p_BJ: Tensor, mask: Tensor | None) -> Tensor:
