@@ -15,11 +15,13 @@ from experiments.cli import (
     data_command,
     doctor_command,
     eval_command,
+    explain_command,
+    intervals_command,
     patch_command,
     pretrain_command,
-    removal_commands,
     report_command,
     tables_command,
+    values_command,
 )
 from experiments.cli.app import PROGRAM, app
 
@@ -58,8 +60,7 @@ for _name, _module, _command in (
     ("bench-tables", tables_command, tables_command.bench_tables),
 ):
     app.command(_name, epilog=_module.EXAMPLES)(_command)
-_REMOVAL = removal_commands
-app.command("explain", epilog=_REMOVAL.EXPLAIN_EXAMPLES)(_REMOVAL.explain)
-app.command("values", epilog=_REMOVAL.VALUES_EXAMPLES)(_REMOVAL.values)
-app.command("intervals", epilog=_REMOVAL.INTERVALS_EXAMPLES)(_REMOVAL.intervals)
+app.command("explain", epilog=explain_command.EXAMPLES)(explain_command.explain)
+app.command("values", epilog=values_command.EXAMPLES)(values_command.values)
+app.command("intervals", epilog=intervals_command.EXAMPLES)(intervals_command.intervals)
 app.add_typer(data_command.data, name="data")
