@@ -133,7 +133,7 @@ def _refuse_words_among_numbers(
     raise DataError(
         f"{column.where}: {held}, {what}, and so do {len(spelled) - 1} other of {filled} cells; "
         "write plain numbers and leave missing cells empty, drop the column, or take it as words "
-        "(--words COLUMN)"
+        "(--words COLUMN of eval and data show)"
     )
 
 
