@@ -40,9 +40,7 @@ _VERSION = typer.Option(
 
 
 @app.callback()
-def _root(
-    _version: Annotated[bool, _VERSION] = False,
-) -> None:
+def _root(_version: Annotated[bool, _VERSION] = False) -> None:
     """Keep `oretro` a group of commands, however few are registered."""
 
 
@@ -58,9 +56,9 @@ for _name, _module, _command in (
     ("ablate", ablate_command, ablate_command.ablate),
     ("audit", audit_command, audit_command.audit),
     ("bench-tables", tables_command, tables_command.bench_tables),
+    ("explain", explain_command, explain_command.explain),
+    ("values", values_command, values_command.values),
+    ("intervals", intervals_command, intervals_command.intervals),
 ):
     app.command(_name, epilog=_module.EXAMPLES)(_command)
-app.command("explain", epilog=explain_command.EXAMPLES)(explain_command.explain)
-app.command("values", epilog=values_command.EXAMPLES)(values_command.values)
-app.command("intervals", epilog=intervals_command.EXAMPLES)(intervals_command.intervals)
 app.add_typer(data_command.data, name="data")
