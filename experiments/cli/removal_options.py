@@ -28,7 +28,7 @@ Scope = Annotated[
 Members = Annotated[int, typer.Option("--n-estimators", min=1, help="Ensemble members.")]
 Seed = Annotated[int, typer.Option(help="Of the ensemble, splits and sampled coalitions.")]
 Budget = Annotated[int | None, typer.Option(min=2, help="Coalitions to answer at most.")]
-Kept = Annotated[Path | None, typer.Option("--cache", help="Folder that answers are kept in.")]
+Kept = Annotated[Path | None, typer.Option("--answers", help="Folder that answers are kept in.")]
 Rows = Annotated[
     str | None, typer.Option(help="Numbers of rows, separated by commas; left out of the table.")
 ]
