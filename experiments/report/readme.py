@@ -1,10 +1,9 @@
-"""Figures of the README, filled in from ``results/`` and nowhere else.
+"""Figures of the README and the docs, filled in from ``results/`` and nowhere else.
 
 A block stands between ``<!-- results: FOLDER WHAT -->`` and ``<!-- end -->`` for the folder of a
 sweep, or begins with ``<!-- results: PAGE.md#heading table -->`` for the first table under a
-heading of any page. Run ``python -m experiments.report.readme`` to fill
-every block anew; a test checks
-that none is out of date.
+heading of any page. Run ``python -m experiments.report.readme`` to fill every block anew; a test
+checks that none is out of date.
 """
 
 from __future__ import annotations
@@ -95,14 +94,20 @@ PARTS: dict[str, Callable[[Summary], str]] = {
 }
 
 
+def pages(root: Path) -> list[Path]:
+    """Every page of a checkout that may hold blocks."""
+    return [root / "README.md", *sorted((root / "docs").glob("*.md"))]
+
+
 def main() -> None:
-    """Fill the README of this checkout."""
+    """Fill the pages of this checkout."""
     root = Path(__file__).parents[2]
-    readme = root / "README.md"
-    old = readme.read_text(encoding="utf-8")
-    new = fill(old, root / "results")
-    write_atomic(readme, new)
-    sys.stdout.write("README.md is up to date\n" if new == old else "README.md was filled anew\n")
+    for page in pages(root):
+        old = page.read_text(encoding="utf-8")
+        new = fill(old, root / "results")
+        write_atomic(page, new)
+        state = "is up to date" if new == old else "was filled anew"
+        sys.stdout.write(f"{page.name} {state}\n")
 
 
 if __name__ == "__main__":
