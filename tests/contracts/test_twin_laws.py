@@ -292,5 +292,6 @@ def test_a_presence_that_is_small_and_not_zero_at_null_is_seen(monkeypatch):
     bent(monkeypatch, Gates, "presence", never_zero)
     nulls = [x for x in twin_formulas(FLOAT64) if x.law == "NULL token"]
     awake = {x.case for x in nulls if not x.holds}
-    # A norm's zero stays zero, whatever its gate is.
-    assert awake == {x.case for x in nulls if not x.case.endswith(": bare norm")}
+    # Zero stays zero in a norm, and without biases, whatever the gate is.
+    absorbing = (": bare norm", ": before the head")
+    assert awake == {x.case for x in nulls if not x.case.endswith(absorbing)}
