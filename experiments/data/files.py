@@ -42,8 +42,6 @@ def load_file(entry: FileSet) -> Table:
     if parquet:
         _check_columns(entry, [str(name) for name in frame.columns])
     frame = _without_made_up_columns(frame, entry, notes)
-    if words := [name for name in frame.columns if str(name) in entry.words]:
-        frame = frame.astype(dict.fromkeys(words, "category"))
     table = make_table(
         frame,
         name=entry.label,
@@ -51,6 +49,7 @@ def load_file(entry: FileSet) -> Table:
         licence="the user's own",
         source=f"file:{readable_name(path.name)}",
         drop=entry.drop,
+        words=entry.words,
     )
     notes += table.notes
     if entry.drop:

@@ -54,6 +54,23 @@ def normalise_feature(column: pd.Series, *, table: str) -> tuple[pd.Series, str 
     return _text_column(values, name), note
 
 
+def normalise_words(column: pd.Series, *, table: str) -> tuple[pd.Series, str | None]:
+    """Return the column as a category of strings, whatever its cells are, and no note.
+
+    Raises:
+        DataError: a cell holds several values.
+    """
+    name = str(column.name)
+    values = _dense(column).astype(object)
+    for row, value in enumerate(values):
+        if not dtypes.is_scalar(value):
+            raise DataError(
+                f"table '{table}', column '{name}': row {row} holds {value!r}, which is not one "
+                "word; drop the column"
+            )
+    return _text_column(values, name), None
+
+
 def normalise_target(column: pd.Series, *, table: str) -> np.ndarray:
     """Return the target as float64, NaN where it is missing.
 

@@ -24,11 +24,11 @@ def read_parquet(entry: FileSet, notes: list[str]) -> pd.DataFrame:
     Raises:
         DataError: the file is damaged, or nothing here can read parquet.
     """
-    import pandas as pd
-
     path = entry.path
     try:
-        frame = pd.read_parquet(path)
+        frame = _decoded(path, notes)
+    except DataError:
+        raise
     except ImportError:
         raise DataError(
             f"{path} is a parquet file, and no usable pyarrow is installed here to read it; run: "
@@ -37,18 +37,32 @@ def read_parquet(entry: FileSet, notes: list[str]) -> pd.DataFrame:
     except Exception as error:  # pyarrow's own errors, which share no base class
         line = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"{path}: not a whole parquet file: {line}") from None
-    if isinstance(frame.index, pd.RangeIndex):
-        if frame.index.name is not None:
-            notes.append(f"the index '{frame.index.name}' counts the rows and is left out")
-        frame = frame.reset_index(drop=True)
-    else:
-        frame = _with_named_levels(frame, path, notes)
     made_up = [name for name in map(str, frame.columns) if _LABELS.fullmatch(name)]
     labels = [name for name in made_up if name not in entry.drop]
     if labels:
         notes.append(f"row labels without a name are left out: {', '.join(labels)}")
     kept: pd.DataFrame = frame.drop(columns=labels)
     return kept
+
+
+def _decoded(path: Path, notes: list[str]) -> pd.DataFrame:
+    """The frame with the named levels of its index as columns, and every text of it read."""
+    import pandas as pd
+
+    frame = pd.read_parquet(path)
+    if isinstance(frame.index, pd.RangeIndex):
+        if frame.index.name is not None:
+            notes.append(f"the index '{frame.index.name}' counts the rows and is left out")
+        frame = frame.reset_index(drop=True)
+    else:
+        frame = _with_named_levels(frame, path, notes)
+    # pandas reads text when it is first looked at, and damage shows only then.
+    texts = [name for name, kind in frame.dtypes.items() if isinstance(kind, pd.StringDtype)]
+    for kind in frame.dtypes:
+        if isinstance(kind, pd.CategoricalDtype):
+            kind.categories.to_numpy()
+    read: pd.DataFrame = frame.astype(dict.fromkeys(texts, object)) if texts else frame
+    return read
 
 
 def _with_named_levels(frame: pd.DataFrame, path: Path, notes: list[str]) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from experiments.data.normalise import normalise_feature, normalise_target
+from experiments.data.normalise import normalise_feature, normalise_target, normalise_words
 from experiments.data.splits import Split
 from experiments.errors import DataError
 from experiments.io.text import message
@@ -87,11 +87,12 @@ def make_table(
     licence: str,
     source: str,
     drop: Sequence[str] = (),
+    words: Sequence[str] = (),
     splits: Sequence[Split] = (),
 ) -> Table:
     """Normalise a frame into a ``Table``; the frame itself is not changed.
 
-    Rows whose target is missing are left out and counted, before any split is drawn, and
+    Columns named in ``words`` are read as text, whatever they hold. Rows whose target is missing are left out and counted, before any split is drawn, and
     ``splits``, which count all rows of ``frame``, are renumbered.
 
     Raises:
@@ -113,7 +114,8 @@ def make_table(
     notes: list[str] = []
     normalised: dict[str, pd.Series] = {}
     for column in features:
-        normalised[column], note = normalise_feature(frame[column].loc[known], table=name)
+        normalise = normalise_words if column in words else normalise_feature
+        normalised[column], note = normalise(frame[column].loc[known], table=name)
         if note:
             notes.append(note)
     dropped = int(len(y) - known.sum())

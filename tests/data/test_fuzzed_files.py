@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import gzip
 import random
 import unicodedata
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from experiments.data import load_file
@@ -98,3 +102,61 @@ def test_odd_file_is_a_table_or_a_sentence(tmp_path: Path, part: int) -> None:
     # Files that all fail alike, or none of which does, would show nothing.
     assert loaded >= 5
     assert len(told) >= 10
+
+
+def odd_columns() -> dict[str, pa.Array]:
+    """One column of every type that parquet has and a table cannot always use."""
+    return {
+        "struct": pa.array([{"a": 1}] * 12),
+        "list": pa.array([None, [1]] * 6),
+        "map": pa.array([[("k", 1)]] * 12, type=pa.map_(pa.string(), pa.int64())),
+        "bytes": pa.array([b"\xff"] * 12),
+        "decimal": pa.array([decimal.Decimal("1.5")] * 12),
+        "long decimal": pa.array([decimal.Decimal("1" * 50)] * 12, type=pa.decimal256(60, 0)),
+        "time": pa.array([datetime.time(1, 2)] * 12),
+        "date": pa.array([datetime.date(1, 1, 1)] * 12),
+        "duration": pa.array([datetime.timedelta(1)] * 12),
+        "stamp": pa.array([0] * 12, type=pa.timestamp("ns")),
+        "codes": pa.array([1, 2] * 6).dictionary_encode(),
+        "null": pa.nulls(12),
+        "half": pa.array(np.arange(12, dtype=np.float16)),
+        "unsigned": pa.array(np.arange(12, dtype=np.uint64) + 2**63),
+        "large text": pa.array(["x"] * 12, type=pa.large_string()),
+    }
+
+
+@pytest.mark.parametrize("kind", odd_columns())
+@pytest.mark.parametrize("use", ["feature", "target", "words"])
+def test_column_of_any_type_is_used_or_a_sentence(tmp_path: Path, kind: str, use: str) -> None:
+    path = tmp_path / "t.parquet"
+    y = pa.array(np.random.default_rng(0).normal(size=12))
+    pq.write_table(pa.table({"odd": odd_columns()[kind], "x": y, "y": y}), path)
+    fields = {"feature": {}, "target": {"target": "odd"}, "words": {"words": ("odd",)}}[use]
+    told = ""
+    try:
+        table = load_file(FileSet(path=path, **{"target": "y", **fields}))
+    except DataError as error:
+        told = str(error)
+    assert "'odd'" in told or len(table.y) == len(table.X) > 0
+
+
+def test_damaged_parquet_is_a_table_or_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    y = pa.array(np.random.default_rng(0).normal(size=12))
+    words = pa.array(["a", "bcd"] * 6)
+    columns = {"x": y, "w": words, "c": words.dictionary_encode(), "y": y}
+    pq.write_table(pa.table(columns), path, compression="none")
+    whole = path.read_bytes()
+    rng = random.Random("damaged parquet")
+    told = []
+    for _ in range(300):
+        content = bytearray(whole)
+        for _ in range(rng.choice([1, 1, 3, 10])):
+            content[rng.randrange(4, len(content))] = rng.randrange(256)
+        path.write_bytes(content[: rng.choice([len(whole), rng.randrange(4, len(whole))])])
+        try:
+            load_file(FileSet(path=path, target="y"))
+        except DataError as error:
+            told.append(str(error))
+    assert 50 < len(told) < 300
+    assert all("\n" not in text and len(text) <= 900 for text in told)
