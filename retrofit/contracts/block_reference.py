@@ -48,7 +48,7 @@ def _after(
         p_BJ = presence(sources_BJE, specimen.tau[step.sources])
         x_BSE = normed(step.receiver_norm, h_BSE, p_BS if step.gated_norms else None, dtype)
         y_BJE = normed(step.source_norm, sources_BJE, p_BJ if step.gated_norms else None, dtype)
-        update_BSE = _attention(step, x_BSE, y_BJE, p_BJ, specimen.eps_den, dtype)
+        update_BSE = _attention(step, x_BSE, y_BJE, p_BS, p_BJ, specimen.eps_den, dtype)
         return h_BSE + p_BS[..., None] * update_BSE
     if isinstance(step, FeedForwardStep):
         p_BS = presence(h_BSE, specimen.tau[step.stream]) if step.gated else np.ones(1)
@@ -91,6 +91,7 @@ def _attention(
     step: AttentionStep,
     x_BSE: Array,
     y_BJE: Array,
+    p_BS: Array,
     p_BJ: Array,
     eps_den: float,
     dtype: torch.dtype,
@@ -104,12 +105,18 @@ def _attention(
     if step.kv_heads is not None:
         k_BJhD, v_BJhD = k_BJhD[:, :, : step.kv_heads], v_BJhD[:, :, : step.kv_heads]
     if step.rotary is not None:
-        q_BSHD, k_BJhD = _rotated(step.rotary, q_BSHD), _rotated(step.rotary, k_BJhD)
+        q_BSHD = _rotated(step.rotary, q_BSHD, _counted(step, p_BS))
+        k_BJhD = _rotated(step.rotary, k_BJhD, _counted(step, p_BJ))
     if step.head_norms is not None:
         of_queries, of_keys = step.head_norms
         q_BSHD, k_BJhD = _norm(of_queries, q_BSHD, dtype), _norm(of_keys, k_BJhD, dtype)
     if step.scaling is not None:
-        q_BSHD = as_it_is(step.scaling, q_BSHD, y_BJE.shape[1])
+        counts_B = _counted(step, p_BJ).sum(-1)
+        scaled = [
+            as_it_is(step.scaling, q_BSHD[b : b + 1], int(count))
+            for b, count in enumerate(counts_B)
+        ]
+        q_BSHD = np.concatenate(scaled)
     batch, receivers, heads, _ = q_BSHD.shape
     group = heads // k_BJhD.shape[2]
     out_BSHD = np.zeros(q_BSHD.shape)
@@ -132,14 +139,20 @@ def _linear(linear: Any, x: Array) -> Array:
     return out
 
 
-def _rotated(rotary: Any, t_BSHD: Array) -> Array:
-    """Turn the pairs (d, d + D/2) of the token at place s by the angle ``s * freqs[d]``."""
+def _counted(step: AttentionStep, p: Array) -> Array:
+    """Which tokens count where tokens are counted, 1 or 0: all, or the present ones."""
+    out: Array = np.where((p > 0) | (not step.among_present), 1.0, 0.0)
+    return out
+
+
+def _rotated(rotary: Any, t_BSHD: Array, counted_BS: Array) -> Array:
+    """Turn the pairs (d, d + D/2) of a token by ``s * freqs[d]``, s counted tokens before it."""
     assert not rotary.interleaved
     out, half = np.empty(t_BSHD.shape), t_BSHD.shape[-1] // 2
-    for place in range(t_BSHD.shape[1]):
-        turn = np.exp(1j * place * double(rotary.freqs))
-        turned = (t_BSHD[:, place, :, :half] + 1j * t_BSHD[:, place, :, half:]) * turn
-        out[:, place] = np.concatenate((turned.real, turned.imag), axis=-1)
+    for b, token in np.ndindex(t_BSHD.shape[:2]):
+        turn = np.exp(1j * counted_BS[b, :token].sum() * double(rotary.freqs))
+        turned = (t_BSHD[b, token, :, :half] + 1j * t_BSHD[b, token, :, half:]) * turn
+        out[b, token] = np.concatenate((turned.real, turned.imag), axis=-1)
     return out
 
 

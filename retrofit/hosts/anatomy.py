@@ -41,6 +41,8 @@ class AttentionStep:
     rotary: Rotary | None = None
     head_norms: tuple[nn.Module, nn.Module] | None = None
     """Norms over D of queries and of keys, after rotation and before scaling."""
+    among_present: bool = False
+    """Whether positions and the number of sources count the present tokens only."""
 
 
 @dataclass(frozen=True)

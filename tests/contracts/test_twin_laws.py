@@ -11,7 +11,7 @@ from torch import nn
 from retrofit.contracts import FUNCTION_LAWS, MODULE_LAWS, Setting
 from retrofit.contracts.block_reference import double, presence
 from retrofit.contracts.module_laws import carriers, module_specimens
-from retrofit.contracts.twin_laws import specimens, twin_formulas
+from retrofit.contracts.twin_laws import figures_of, specimens, twin_formulas
 from retrofit.hosts.gates import Gates
 from retrofit.hosts.kv_cache import PresentKVCacheEntry
 from retrofit.hosts.prenorm.adapter import PrenormGeneration
@@ -195,6 +195,17 @@ def _one_source_more_counted(monkeypatch):
     bent(monkeypatch, Gates, "source_count", lambda f, self, p: f(self, p) + 1)
 
 
+def _all_sources_counted(monkeypatch):
+    bent(monkeypatch, Gates, "source_count", lambda f, self, p: p.shape[1])
+
+
+def _positions_by_index(monkeypatch):
+    def rotate(f, self, *tokens):
+        return f(dataclasses.replace(self, closed=False), *tokens)
+
+    bent(monkeypatch, Gates, "rotate", rotate)
+
+
 def _no_positions(monkeypatch):
     bent(monkeypatch, Gates, "rotate", lambda f, self, rope, t, p: t)
 
@@ -243,15 +254,17 @@ ALL = FEED_FORWARDS | {"bare norm"}
         (_cache_without_presence, "oa", {"ICL, from a cache"}),
         (_one_source_more_counted, "full", ATTENTIONS - SELF),
         (_no_positions, "full", SELF),
+        (_all_sources_counted, "closed, declared", ATTENTIONS - SELF),
+        (_positions_by_index, "closed, declared", SELF),
     ],
 )
 @pytest.mark.parametrize("setting", [FLOAT64, FLOAT32], ids=["float64", "float32"])
 def test_a_bent_gate_of_a_twin_is_seen(bend, variant, seen_by, setting, monkeypatch):
     bend(monkeypatch)
-    figures = twin_formulas(setting)
     for generation in generations():
         if not isinstance(generation, PrenormGeneration):
             continue
+        figures = figures_of(setting, generation, variant.partition(",")[0])
         start = f"{generation.name}, {variant}: "
         seen, there = (
             {case.removeprefix(start) for case in of if case.startswith(start)}
