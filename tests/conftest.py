@@ -24,7 +24,6 @@ from retrofit import CalibrationTable, Host
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tabpfn.architectures.tabpfn_v3 import TabPFNV3
     from torch import nn
 
 TINY = {
@@ -38,7 +37,6 @@ TINY = {
     "nlayers": 2,
     "icl_num_heads": 4,
     "num_buckets": 100,
-    "max_num_classes": 0,
 }
 _GRID = {"emsize": 32, "nlayers": 2, "nhead": 4, "num_buckets": 100, "max_num_classes": 0}
 TINY_GRIDS: dict[str, dict[str, int]] = {
@@ -46,6 +44,8 @@ TINY_GRIDS: dict[str, dict[str, int]] = {
     "tabpfn_v2_5": {**_GRID, "features_per_group": 3, "num_thinking_rows": 5},
     "tabpfn_v2_6": {**_GRID, "features_per_group": 3, "num_thinking_rows": 5},
 }
+# A classification head is part of every v3.5.
+CLASSES = {"tabpfn_v3_5": 3}
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,10 @@ def redrawn(architecture: str, seed: int = 0, **settings: object) -> nn.Module:
     """A regressor whose zero-initialised weights are drawn, so that no block is an identity."""
     torch.manual_seed(seed)
     module = ARCHITECTURES[architecture]
-    config, unknown = module.parse_config({"num_buckets": 5000, "max_num_classes": 0, **settings})
+    classes = CLASSES.get(architecture, 0)
+    config, unknown = module.parse_config(
+        {"num_buckets": 5000, "max_num_classes": classes, **settings}
+    )
     assert not unknown
     model = module.get_architecture(config).eval()
     with torch.no_grad():
@@ -68,10 +71,6 @@ def redrawn(architecture: str, seed: int = 0, **settings: object) -> nn.Module:
                 fan_in = parameter.shape[-1]
                 parameter.copy_(torch.randn_like(parameter) * fan_in**-0.5)
     return model
-
-
-def redrawn_v3(seed: int = 0, **settings: object) -> TabPFNV3:
-    return redrawn("tabpfn_v3", seed, **settings)
 
 
 def host_of(model: nn.Module, name: str = "redrawn") -> Host:
@@ -108,7 +107,13 @@ def calibration(table: tuple[np.ndarray, ...]) -> list[CalibrationTable]:
 
 @pytest.fixture(scope="session")
 def tiny_host() -> Host:
-    return host_of(redrawn_v3(**TINY), "tiny")
+    return host_of(redrawn("tabpfn_v3", **TINY), "tiny")
+
+
+@pytest.fixture(scope="session")
+def tiny_v3_5() -> Host:
+    """With fewer heads of keys and values for test rows, as is the default there."""
+    return host_of(redrawn("tabpfn_v3_5", **TINY), "tiny-v3.5")
 
 
 @pytest.fixture(scope="session")
@@ -128,7 +133,12 @@ def tiny_v2_6() -> Host:
 
 @pytest.fixture(scope="session")
 def default_host() -> Host:
-    return host_of(redrawn_v3(), "default")
+    return host_of(redrawn("tabpfn_v3"), "default")
+
+
+@pytest.fixture(scope="session")
+def default_v3_5() -> Host:
+    return host_of(redrawn("tabpfn_v3_5"), "default-v3.5")
 
 
 @pytest.fixture(scope="session")
@@ -139,4 +149,8 @@ def mini_host() -> Host:
 @pytest.fixture
 def build_host() -> Callable[..., Host]:
     """Makes a tiny redrawn host with other settings."""
-    return lambda seed=0, **settings: host_of(redrawn_v3(seed, **{**TINY, **settings}), "built")
+
+    def build(architecture: str = "tabpfn_v3", seed: int = 0, **settings: object) -> Host:
+        return host_of(redrawn(architecture, seed, **{**TINY, **settings}), "built")
+
+    return build

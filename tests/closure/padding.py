@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from tabpfn.architectures.tabpfn_v3 import TabPFNV3
-from torch import Tensor
+from torch import Tensor, nn
 
 from retrofit import Presence, declaring
 from retrofit.hosts.clone import alias
+from retrofit.hosts.registry import generation_of_model
 
 GARBAGE = torch.tensor([torch.nan, torch.inf, -torch.inf, 1e30, -7.7], dtype=torch.float64)
 
@@ -108,55 +108,62 @@ def pad(
     return Padded(Table(x.to(dtype), y.to(dtype)), train, test, columns)
 
 
-Call = Callable[[TabPFNV3, Table, Presence | None], Tensor]
+def ask(model: nn.Module, *table: object, **options: object) -> object:
+    """What a bare model says of features (R, B, C) and targets (N, B)."""
+    return generation_of_model(model).run(model, *table, **options)
 
 
-def plain(model: TabPFNV3, table: Table, presence: Presence | None) -> Tensor:
+Call = Callable[[nn.Module, Table, Presence | None], Tensor]
+
+
+def plain(model: nn.Module, table: Table, presence: Presence | None) -> Tensor:
     with torch.inference_mode(), declaring(presence):
-        return model(table.x, table.y)
+        return ask(model, table.x, table.y)
 
 
-def row_chunks(model: TabPFNV3, table: Table, presence: Presence | None) -> Tensor:
+def row_chunks(model: nn.Module, table: Table, presence: Presence | None) -> Tensor:
     chunked = alias(model)
     chunked.inference_chunk_cells = 64
     return plain(chunked, table, presence)
 
 
-def column_chunks(model: TabPFNV3, table: Table, presence: Presence | None) -> Tensor:
+def column_chunks(model: nn.Module, table: Table, presence: Presence | None) -> Tensor:
     chunked = alias(model)
     chunked.inference_chunk_cells, chunked.inference_col_chunk_size = 64, 3
     return plain(chunked, table, presence)
 
 
-def memory_saving(model: TabPFNV3, table: Table, presence: Presence | None) -> Tensor:
+def memory_saving(model: nn.Module, table: Table, presence: Presence | None) -> Tensor:
     options = dataclasses.replace(
         model.get_default_performance_options(), save_peak_memory_factor=8
     )
     with torch.inference_mode(), declaring(presence):
-        return model(table.x, table.y, performance_options=options)
+        return ask(model, table.x, table.y, performance_options=options)
 
 
-def as_dictionaries(model: TabPFNV3, table: Table, presence: Presence | None) -> Tensor:
+def as_dictionaries(model: nn.Module, table: Table, presence: Presence | None) -> Tensor:
     with torch.inference_mode(), declaring(presence):
-        output = model(
-            {"main": table.x}, {"main": table.y[..., None]}, only_return_standard_out=False
+        output = ask(
+            model, {"main": table.x}, {"main": table.y[..., None]}, only_return_standard_out=False
         )
     return output["standard"]
 
 
-def from_cache(model: TabPFNV3, table: Table, presence: Presence | None) -> Tensor:
+def from_cache(model: nn.Module, table: Table, presence: Presence | None) -> Tensor:
     """The cache is built from the train rows; it alone knows the columns at the second call."""
     train = len(table.y)
     first = presence and Presence(presence.train_rows, None, presence.columns)
     second = presence and Presence(test_rows=presence.test_rows)
     with torch.inference_mode():
         with declaring(first):
-            _, cache = model(table.x[:train], table.y, return_kv_cache=True)
+            _, cache = ask(model, table.x[:train], table.y, return_kv_cache=True)
         with declaring(second):
-            return model(table.x[train:], table.y, kv_cache=cache.to("cpu"), x_is_test_only=True)
+            return ask(
+                model, table.x[train:], table.y, kv_cache=cache.to("cpu"), x_is_test_only=True
+            )
 
 
-def from_joined_caches(model: TabPFNV3, table: Table, presence: Presence | None) -> Tensor:
+def from_joined_caches(model: nn.Module, table: Table, presence: Presence | None) -> Tensor:
     """One cache per batch element, joined, as tabpfn's engine does it."""
     train, batch = len(table.y), table.x.shape[1]
     caches = []
@@ -167,11 +174,11 @@ def from_joined_caches(model: TabPFNV3, table: Table, presence: Presence | None)
             )
             with declaring(first):
                 x, y = table.x[:train, element, None], table.y[:, element, None]
-                caches.append(model(x, y, return_kv_cache=True)[1])
+                caches.append(ask(model, x, y, return_kv_cache=True)[1])
         cache = type(caches[0]).concatenate(caches)
         second = presence and Presence(test_rows=presence.test_rows)
         with declaring(second):
-            return model(table.x, table.y, kv_cache=cache)
+            return ask(model, table.x, table.y, kv_cache=cache)
 
 
 CALLS: dict[str, Call] = {

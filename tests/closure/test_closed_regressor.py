@@ -73,11 +73,11 @@ def regressor(host: Host, **settings: object) -> ClosedRegressor:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_predictions_are_those_of_the_table_without_nulls(
-    mode: str, raw: Raw, table: tuple[np.ndarray, ...], tiny_closed: Patched
+    mode: str, raw: Raw, table: tuple[np.ndarray, ...], closed: Patched
 ) -> None:
     X, y, X_test = table
-    before = regressor(tiny_closed, **MODES[mode]).fit(X, y).predict(X_test)
-    fitted = regressor(tiny_closed, **MODES[mode]).fit(raw.X, raw.y, presence=raw.presence)
+    before = regressor(closed, **MODES[mode]).fit(X, y).predict(X_test)
+    fitted = regressor(closed, **MODES[mode]).fit(raw.X, raw.y, presence=raw.presence)
     after = fitted.predict(raw.X_test, test_rows=raw.test)
     assert np.isnan(after[~raw.test]).all()
     tolerance = FLOAT64 if mode == "float64" else FLOAT32

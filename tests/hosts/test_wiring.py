@@ -15,7 +15,14 @@ import retrofit
 from retrofit import CalibrationTable, Host
 from retrofit.hosts.probe import Probe, probing
 
+HOSTS = ["tiny_host", "tiny_v3_5", "mini_host"]
 LARGE_TAU = 10.0
+DEFAULTS = {
+    "default_host": {"attention": 33, "ffn": 33, "norm": 74},
+    # The head for regression has a feed-forward and a norm of its own.
+    "default_v3_5": {"attention": 33, "ffn": 34, "norm": 75},
+}
+"""Sites at default size, counted on tabpfn 9.2.0."""
 NONE = {"attention": 0, "ffn": 0, "norm": 0, "injection": 0, "statistic": 0}
 # float32: some hundred rounded operations on predictions of order one standard deviation.
 FLOAT32 = 1e-5
@@ -78,7 +85,7 @@ def with_config(host: Host, config: dict[str, object]) -> Host:
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
 @pytest.mark.parametrize("variant", ["oa", "full"])
-@pytest.mark.parametrize("host_name", ["tiny_host", "mini_host"])
+@pytest.mark.parametrize("host_name", HOSTS)
 def test_presence_one_is_stock_and_a_large_tau_is_not(
     host_name: str,
     variant: str,
@@ -107,7 +114,7 @@ def assert_autocast_adds_no_error(
 
 
 @pytest.mark.parametrize("variant", ["oa", "full"])
-@pytest.mark.parametrize("host_name", ["tiny_host", "mini_host"])
+@pytest.mark.parametrize("host_name", HOSTS)
 def test_autocast_adds_no_error(
     host_name: str,
     variant: str,
@@ -121,10 +128,16 @@ def test_autocast_adds_no_error(
 
 
 @pytest.mark.slow
-def test_default_size_v3_in_every_mode(
-    default_host: Host, table: tuple[np.ndarray, ...], calibration: list[CalibrationTable]
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("host_name", DEFAULTS)
+def test_default_size_in_every_mode(
+    host_name: str,
+    table: tuple[np.ndarray, ...],
+    calibration: list[CalibrationTable],
+    request: pytest.FixtureRequest,
 ) -> None:
     """``full`` holds every line that ``oa`` runs; a predict costs seconds: the table is small."""
+    default_host = request.getfixturevalue(host_name)
     X, y, X_test = table
     small = (X[:20, :3], y[:20], X_test[:4, :3])
     wired, gated = patched_pair(default_host, "full", calibration)
@@ -141,18 +154,22 @@ def test_default_size_v3_in_every_mode(
 
 @pytest.mark.parametrize("variant", ["oa", "full"])
 @pytest.mark.parametrize(
-    "heads",
+    ("architecture", "heads"),
     [
-        {"icl_num_kv_heads": 2},
-        {"icl_num_kv_heads_test": 1},
-        {"icl_num_kv_heads": 2, "icl_num_kv_heads_test": 1},
-        {"feat_agg_num_blocks": 1},
-        {"use_rope": False},
+        ("tabpfn_v3", {"icl_num_kv_heads": 2}),
+        ("tabpfn_v3", {"icl_num_kv_heads_test": 1}),
+        ("tabpfn_v3", {"icl_num_kv_heads": 2, "icl_num_kv_heads_test": 1}),
+        ("tabpfn_v3", {"feat_agg_num_blocks": 1}),
+        ("tabpfn_v3", {"use_rope": False}),
+        ("tabpfn_v3_5", {"icl_num_kv_heads_test": None}),
+        ("tabpfn_v3_5", {"icl_num_kv_heads": 2, "feat_agg_num_blocks": 1}),
+        ("tabpfn_v3_5", {"cell_ecdf_num_buckets": 5, "cell_embed_row_chunk_size": 7}),
     ],
     ids=str,
 )
 @pytest.mark.parametrize("fit_mode", ["fit_preprocessors", "fit_with_cache"])
 def test_other_architectures(
+    architecture: str,
     heads: dict[str, object],
     variant: str,
     fit_mode: str,
@@ -160,7 +177,7 @@ def test_other_architectures(
     table: tuple[np.ndarray, ...],
     calibration: list[CalibrationTable],
 ) -> None:
-    host = build_host(**heads)
+    host = build_host(architecture, **heads)
     wired, gated = patched_pair(host, variant, calibration)
     settings = {"fit_mode": fit_mode}
     scale = table[1].std()
@@ -171,14 +188,17 @@ def test_other_architectures(
 
 @pytest.mark.parametrize("precision", ["int8", "auto"])
 @pytest.mark.parametrize("variant", ["oa", "full"])
+@pytest.mark.parametrize("host_name", ["tiny_host", "tiny_v3_5"])
 def test_a_cache_keeps_presence_in_every_storage(
+    host_name: str,
     variant: str,
     precision: str,
-    tiny_host: Host,
     table: tuple[np.ndarray, ...],
     calibration: list[CalibrationTable],
+    request: pytest.FixtureRequest,
 ) -> None:
     """A gated host predicts from its cache what it predicts without one."""
+    tiny_host = request.getfixturevalue(host_name)
     _, gated = patched_pair(tiny_host, variant, calibration)
     direct = predict(gated, table, {"n_estimators": 8})
     cached = {"fit_mode": "fit_with_cache", "kv_cache_precision": precision, "n_estimators": 8}
@@ -191,19 +211,26 @@ def test_a_cache_keeps_presence_in_every_storage(
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("variant", ["oa", "full"])
+@pytest.mark.parametrize("host_name", ["tiny_host", "tiny_v3_5"])
 def test_module_level_equality(
-    variant: str, dtype: torch.dtype, tiny_host: Host, calibration: list[CalibrationTable]
+    host_name: str,
+    variant: str,
+    dtype: torch.dtype,
+    calibration: list[CalibrationTable],
+    request: pytest.FixtureRequest,
 ) -> None:
     """Logits of the bare module on a batch of two tables: 1e-12 relative in float64."""
+    tiny_host: Host = request.getfixturevalue(host_name)
+    run = tiny_host.generation.run
     generator = torch.Generator().manual_seed(1)
     x_RBC = torch.randn(30, 2, 6, generator=generator, dtype=dtype)
     y_NB = torch.randn(20, 2, generator=generator, dtype=dtype)
     wired, gated = (p.model.to(dtype) for p in patched_pair(tiny_host, variant, calibration))
     stock = retrofit.patch(tiny_host, "oa", tau=1.0, tables=calibration).restore().model
-    expected = stock.to(dtype)(x_RBC, y_NB)
+    expected = run(stock.to(dtype), x_RBC, y_NB)
     tolerance = 1e-12 if dtype == torch.float64 else 2e-5
-    assert (wired(x_RBC, y_NB) - expected).abs().max() <= tolerance * expected.abs().max()
-    assert (gated(x_RBC, y_NB) - expected).abs().max() > 1e-3 * expected.abs().max()
+    assert (run(wired, x_RBC, y_NB) - expected).abs().max() <= tolerance * expected.abs().max()
+    assert (run(gated, x_RBC, y_NB) - expected).abs().max() > 1e-3 * expected.abs().max()
 
 
 class _Counter(Probe):
@@ -214,7 +241,7 @@ class _Counter(Probe):
         self.calls[site] = self.calls.get(site, 0) + 1
 
 
-@pytest.mark.parametrize("host_name", ["tiny_host", "mini_host"])
+@pytest.mark.parametrize("host_name", HOSTS)
 def test_every_reported_site_runs(
     host_name: str,
     table: tuple[np.ndarray, ...],
@@ -231,18 +258,20 @@ def test_every_reported_site_runs(
     assert all(site.calls for site in patched.report.sites)
 
 
-def test_default_v3_has_its_known_sites(default_host: Host) -> None:
-    """Counts measured on tabpfn 9.2.0."""
-    full = retrofit.plan(default_host, "full")
+@pytest.mark.parametrize("host_name", DEFAULTS)
+def test_default_size_has_its_known_sites(host_name: str, request: pytest.FixtureRequest) -> None:
+    host = request.getfixturevalue(host_name)
+    full = retrofit.plan(host, "full")
     assert not full.problems
-    assert full.counts == {**NONE, "attention": 33, "ffn": 33, "norm": 74}
-    assert retrofit.plan(default_host, "oa").counts == {**NONE, "attention": 33}
+    assert full.counts == NONE | DEFAULTS[host_name]
+    assert retrofit.plan(host, "oa").counts == {**NONE, "attention": 33}
 
 
 @pytest.mark.slow
-def test_default_v3_is_swapped_everywhere(
-    default_host: Host, calibration: list[CalibrationTable]
+@pytest.mark.parametrize("host_name", DEFAULTS)
+def test_default_size_is_swapped_everywhere(
+    host_name: str, calibration: list[CalibrationTable], request: pytest.FixtureRequest
 ) -> None:
-    report = retrofit.patch(default_host, "full", tables=calibration).report
-    assert report.counts == {**NONE, "attention": 33, "ffn": 33, "norm": 74}
+    report = retrofit.patch(request.getfixturevalue(host_name), "full", tables=calibration).report
+    assert report.counts == NONE | DEFAULTS[host_name]
     assert all(site.calls for site in report.sites)
