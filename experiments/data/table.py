@@ -92,8 +92,9 @@ def make_table(
 ) -> Table:
     """Normalise a frame into a ``Table``; the frame itself is not changed.
 
-    Columns named in ``words`` are read as text, whatever they hold. Rows whose target is missing are left out and counted, before any split is drawn, and
-    ``splits``, which count all rows of ``frame``, are renumbered.
+    Columns named in ``words`` are read as text, whatever they hold. Rows whose target is missing
+    are left out and counted, before any split is drawn, and ``splits``, which count all rows of
+    ``frame``, are renumbered.
 
     Raises:
         DataError: the target or a column to drop is not there, two columns share a name, nothing
