@@ -3,7 +3,8 @@
 tabpfn reads the header itself, and hands a registered architecture first its configuration and then
 the weights. So the digest over the configuration stands in the configuration, and that over the
 weights among the settings that it covers: both are checked in plain tabpfn, too. The rest (the
-preprocessing settings, the report) tabpfn shows to nobody; its digest is checked by oretro alone.
+preprocessing settings, the report, and up to v2.6 the borders of the output distribution) tabpfn
+shows to nobody; its digest is checked by oretro alone.
 
     config = {..., "oretro": {..., "weights_sha256"}, "oretro_seal": {"rest_sha256", "sha256"}}
 """
@@ -68,8 +69,8 @@ def require_sealed_rest(fields: Mapping[str, Any], tensors: Mapping[str, Tensor]
     """
     if fields["config"][_SEAL].get(_REST) != _rest_sha256(fields, tensors):
         msg = (
-            "the preprocessing settings or the report of the patched checkpoint do not match their "
-            f"sha256: {_ADVICE}"
+            "the preprocessing settings or the report of the patched checkpoint, or the borders of "
+            f"its output distribution, do not match their sha256: {_ADVICE}"
         )
         raise CheckpointError(msg)
 

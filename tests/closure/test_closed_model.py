@@ -263,3 +263,19 @@ def test_compiled(closed: Patched) -> None:
 @pytest.mark.timeout(1800)
 def test_compiled_at_default_size(default_host: Host, calibration: list[CalibrationTable]) -> None:
     assert_inert_when_compiled(retrofit.patch(default_host, "closed", tables=calibration))
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_missing_cells_of_test_rows(call: str, tiny_closed: Patched) -> None:
+    """Columns far from zero, so that what a gap is filled with counts."""
+    train = len(TABLE.y)
+    x = TABLE.x * 3.0 + torch.arange(5.0, 45.0, 10.0, dtype=torch.float64)
+    x[train:].masked_fill_(torch.eye(5, 4, dtype=torch.bool)[:, None], torch.nan)
+    x[-1, :, 1], x[-1, :, 2] = torch.inf, -torch.inf
+    table, model = Table(x, TABLE.y), alias(tiny_closed.model).double()
+    before = plain(model, table, None)
+    where = padded("all", "interleaved", 2, table)
+    after = where.own(CALLS[call](model, where.table, where.presence))
+    assert relative_shift(after, before) <= FLOAT64
+    filled = Table(x.where(torch.isfinite(x), 0.0), TABLE.y)
+    assert relative_shift(plain(model, filled, None), before) > 1e-3
