@@ -51,6 +51,8 @@ class Checkpoint:
     """The fields that stand beside the weights, as plain data."""
     tensors: Mapping[str, Tensor]
     """Every tensor of the state dict, on the CPU, in the dtype it is stored in."""
+    note: str = ""
+    """What was read into a file that does not say it itself."""
 
     @property
     def dtypes(self) -> dict[str, torch.dtype]:

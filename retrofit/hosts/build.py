@@ -7,16 +7,18 @@ and takes the kind of a file from its name.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from pydantic import TypeAdapter
 from tabpfn.architectures import ARCHITECTURES
 from tabpfn.architectures.shared.bar_distribution import FullSupportBarDistribution
 from tabpfn.inference_config import InferenceConfig
 
 from retrofit.errors import CheckpointError, RetrofitError, brief
 from retrofit.files.seal import is_criterion
-from retrofit.hosts.registry import generation_of
+from retrofit.hosts.registry import generation_of, generations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +36,36 @@ class Built(NamedTuple):
     criterion: FullSupportBarDistribution
     architecture_config: Any
     inference_config: InferenceConfig
+
+
+def as_tabpfn_reads(checkpoint: Checkpoint) -> Checkpoint:
+    """An early file, completed by what tabpfn supplies for its generation; others as they are.
+
+    Released files of v2 name no architecture, those of v2.5 call it ``base``, and neither hold
+    preprocessing settings. tabpfn goes by the name alone, and would read any file without one as
+    v2; here the tensors must be the generation's, too.
+    """
+    fields = checkpoint.fields
+    name, settings = (fields.get(field) for field in ("architecture_name", "inference_config"))
+    for generation in generations():
+        early = name in generation.early_names and generation.early_tensors(checkpoint.tensors)
+        if not early:
+            continue
+        supplied = [] if name == generation.architecture_name else ["the architecture"]
+        if not settings:
+            default = InferenceConfig.get_default("regression", generation.versions[0])
+            settings = TypeAdapter(InferenceConfig).dump_python(default, mode="json")
+            supplied.append("its preprocessing settings")
+        known = {"architecture_name": generation.architecture_name, "inference_config": settings}
+        note = f"an early file of TabPFN {generation.name}: tabpfn supplies "
+        note += " and ".join(supplied)
+        return replace(
+            checkpoint,
+            fields={**fields, **known},
+            tensors=early,
+            note=note if supplied else "",
+        )
+    return checkpoint
 
 
 def parsed_config(checkpoint: Checkpoint) -> Any:

@@ -130,6 +130,14 @@ class Generation(ABC):
         task: str = model.task_type
         return task
 
+    early_names: ClassVar[tuple[str | None, ...]] = ()
+    """What early files of this generation call its architecture; None where they name none. tabpfn
+    supplies the preprocessing settings that those lack."""
+
+    def early_tensors(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor] | None:  # noqa: ARG002
+        """The tensors of an early file under their names of today; None if they are another's."""
+        return None
+
     def config_of(self, model: Any) -> Any:
         """The configuration of a stock model in memory, which that of v3 carries itself.
 

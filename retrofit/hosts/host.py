@@ -65,6 +65,8 @@ class Host:
     """dtype of every tensor as its file stores it."""
     criterion_state: Mapping[str, Tensor] = field(default_factory=dict)
     """Tensors of the file that belong to the criterion rather than to the model."""
+    note: str = ""
+    """What the reader should know, for example what its file does not say itself."""
 
     @classmethod
     def from_model(

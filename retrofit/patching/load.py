@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from retrofit.errors import UnsupportedHostError
 from retrofit.files.checkpoint import Checkpoint, read_checkpoint
 from retrofit.files.seal import REPORT, require_sealed_rest
-from retrofit.hosts.build import build, parsed_config, refusing
+from retrofit.hosts.build import as_tabpfn_reads, build, parsed_config, refusing
 from retrofit.hosts.host import Host, HostDescription
 from retrofit.hosts.registry import generation_of, is_patched_name
 from retrofit.hosts.report import PatchReport
@@ -35,7 +35,7 @@ def load_host(name: str | os.PathLike[str]) -> Host:
     path = locate(name)
     if path is None:
         path = download(str(name))
-    checkpoint = read_checkpoint(path)
+    checkpoint = as_tabpfn_reads(read_checkpoint(path))
     _generation(checkpoint)
     built = build(checkpoint)
     host = Host(
@@ -44,6 +44,7 @@ def load_host(name: str | os.PathLike[str]) -> Host:
         path=path,
         dtypes=checkpoint.dtypes,
         criterion_state=checkpoint.criterion_state,
+        note=checkpoint.note,
         **built._asdict(),
     )
     if not is_patched_name(checkpoint.architecture_name):
@@ -78,7 +79,7 @@ def describe_host(name: str | os.PathLike[str]) -> HostDescription:
                 "tabpfn, which the released file may differ from"
             ),
         )
-    checkpoint = read_checkpoint(path)
+    checkpoint = as_tabpfn_reads(read_checkpoint(path))
     generation = _generation(checkpoint)
     return HostDescription(
         name=str(name),
@@ -87,6 +88,7 @@ def describe_host(name: str | os.PathLike[str]) -> HostDescription:
         path=path,
         sha256=checkpoint.sha256,
         patched=is_patched_name(checkpoint.architecture_name),
+        note=checkpoint.note,
     )
 
 

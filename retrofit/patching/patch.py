@@ -276,7 +276,11 @@ def _report(
         streams=streams,
         skipped=the_plan.skipped,
         versions=package_versions(),
-        warnings=[*_site_warnings(sites), *_stream_warnings(streams, config.target_presence)],
+        warnings=[
+            *([host.note] if host.note else []),
+            *_site_warnings(sites),
+            *_stream_warnings(streams, config.target_presence),
+        ],
         tables=records,
         tau_tables=tau_tables,
     )

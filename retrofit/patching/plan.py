@@ -105,7 +105,7 @@ def plan(host: Host | HostDescription | str | os.PathLike[str], variant: Variant
         },
         streams=generation.streams(config, variant),
         problems=list(_problems(host, variant)),
-        note=host.note if isinstance(host, HostDescription) else "",
+        note=host.note,
     )
 
 

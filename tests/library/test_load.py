@@ -35,7 +35,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", refuse)
 
 
-@pytest.mark.parametrize("name", ["v3", "tabpfn-v3-regressor-v3_default.ckpt"])
+@pytest.mark.parametrize("name", retrofit.official_names())
 @pytest.mark.usefixtures("no_network")
 def test_an_official_name_fails_fast_offline(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -56,6 +56,17 @@ def test_an_official_name_can_be_planned_offline(
     description = retrofit.describe_host("v3")
     assert "not on this machine" in description.note
     assert retrofit.plan(description, "full").counts["attention"] == 33
+
+
+@pytest.mark.usefixtures("no_network")
+def test_an_unknown_name_lists_every_official_one() -> None:
+    with pytest.raises(errors.HostNotFoundError) as raised:
+        retrofit.load_host("v9")
+    listed = str(raised.value).rpartition("official name: ")[2].split(", ")
+    assert listed == retrofit.official_names()
+    versions = [version.value for version in ModelVersion]
+    assert set(versions) <= set(listed)
+    assert sum(name.endswith((".ckpt", ".safetensors")) for name in listed) >= len(versions)
 
 
 @pytest.mark.usefixtures("no_network")

@@ -24,10 +24,11 @@ from retrofit.hosts.grid.looks import looks
 from retrofit.hosts.stages import CELLS, Places, Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from types import ModuleType
 
     from tabpfn.architectures.shared.bar_distribution import FullSupportBarDistribution
+    from torch import Tensor
 
     from retrofit.hosts.anatomy import Specimen
     from retrofit.hosts.stages import Look
@@ -130,6 +131,15 @@ class GridGeneration(Generation):
     @override
     def criterion(self, model: Any) -> FullSupportBarDistribution | None:
         return None
+
+    @override
+    def early_tensors(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor] | None:
+        renamed: Mapping[str, Tensor] = tensors
+        if any(name.startswith("transformer_encoder.") for name in tensors):
+            renamed = self.architecture._replace_keys_from_base_architecture(dict(tensors))
+        thinking = "add_thinking_rows.row_token_values_TE" in renamed
+        own = f"blocks.0.{FEATURES}.q_projection.weight" in renamed
+        return renamed if own and thinking == bool(self.closed_twins) else None
 
     @override
     def config_of(self, model: Any) -> Any:

@@ -138,6 +138,7 @@ class V2(GridGeneration):
 
     name = "v2"
     architecture_name = "tabpfn_v2"
+    early_names = (None, "tabpfn_v2")
     architecture = tabpfn_v2
     versions = (ModelVersion.V2,)
     model_class = TabPFNV2

@@ -68,6 +68,7 @@ class V2p5(GridGeneration):
 
     name = "v2.5"
     architecture_name = "tabpfn_v2_5"
+    early_names = ("base", "tabpfn_v2_5")
     architecture = tabpfn_v2_5
     versions = (ModelVersion.V2_5,)
     model_class = TabPFNV2p5
