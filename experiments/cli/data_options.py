@@ -34,14 +34,14 @@ def file_options(data: Path | None, fields: Mapping[str, Any]) -> dict[str, Any]
         ConfigError: the options are not complete.
     """
     from experiments.errors import ConfigError
-    from experiments.io.text import readable_name
+    from experiments.sweep.config import suite_of_file
 
     if data is None:
         require_file(fields, "--data")
         return {}
     if "target" not in fields:
         raise ConfigError(f"--data {data}: name the column to predict with --target COLUMN")
-    return {"files": [{"path": data, **fields}], "suite": readable_name(data.stem or str(data))}
+    return {"files": [{"path": data, **fields}], "suite": suite_of_file(data)}
 
 
 def openml_options(cache: Path | None, *, offline: bool) -> dict[str, Any] | None:

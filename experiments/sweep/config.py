@@ -22,7 +22,7 @@ from pydantic import (
 
 from experiments.data.settings import FileSet, OpenMLSettings
 from experiments.errors import ConfigError
-from experiments.io.text import shortened, visible
+from experiments.io.text import readable_name, shortened, visible
 from experiments.io.yaml_file import read_yaml
 from experiments.sweep import variant_name
 from experiments.sweep.schema import VARIANT_ORDER
@@ -185,6 +185,11 @@ def _beside(config: SweepConfig, folder: Path) -> SweepConfig:
     """The configuration with the paths of its files made relative to ``folder``."""
     files = tuple(entry.model_copy(update={"path": folder / entry.path}) for entry in config.files)
     return config.model_copy(update={"files": files})
+
+
+def suite_of_file(path: Path) -> str:
+    """The name of a comparison on one file that gives none."""
+    return readable_name(path.stem or str(path))
 
 
 def find_config(source: str | Path) -> Path:
