@@ -224,7 +224,7 @@ def test_patching_twice_is_refused(host: Host, calibration: list[CalibrationTabl
 
 def test_an_estimator_is_refused(host: Host, table: Table) -> None:
     fitted = host.regressor(n_estimators=1, device="cpu").fit(*table[:2])
-    with pytest.raises(errors.UnsupportedHostError, match="a fitted TabPFNRegressor"):
+    with pytest.raises(errors.UnsupportedHostError, match="a fitted HostRegressor"):
         retrofit.patch(fitted, "oa", tau=1.0)
 
 

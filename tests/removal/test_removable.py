@@ -277,3 +277,15 @@ def test_a_fresh_process_in_another_folder(closed_host: Patched, tmp_path) -> No
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert done.stdout.strip() == "(12,)", done.stderr[-500:]
+
+
+def test_the_bench_compares_every_way_with_refits(tiny_host, tmp_path) -> None:
+    from experiments.studies.bench.removal import WAYS, bench_removal, write_removal_bench
+
+    rows = bench_removal(tiny_host, rows=8, members=(1,), rounds=1)
+    assert [row.way for row in rows] == list(WAYS)
+    by_way = {row.way: row for row in rows}
+    assert by_way["scope pipeline"].deviation < TOLERANCE < by_way["scope model"].deviation
+    assert all(row.ratio > 0 and row.loop_s > 0 for row in rows)
+    paths = write_removal_bench(tmp_path, tiny_host, rows, ["oretro"], built_in=False)
+    assert {path.name for path in paths} == {"removal.csv", "removal.md", "removal.json"}
