@@ -88,7 +88,7 @@ class Gates:
             return torch.ones(
                 h.shape[:-1], dtype=torch.promote_types(h.dtype, torch.float32), device=h.device
             )
-        tau = self.tau[stream]
+        tau, n = self.tau[stream], one_squared_norm(h) if n is None else n
         return presence(h, tau) if n is None else presence_by(n, tau, h.dtype)
 
     def norm(
@@ -132,7 +132,8 @@ class Gates:
         self, mlp: nn.Module, norm: nn.Module | None, attribute: str, h: Tensor
     ) -> tuple[Tensor, Tensor | None]:
         """The update before its gate, and the presence that gates it; none for `oa`."""
-        n, p = one_squared_norm(h), None
+        n = one_squared_norm(h) if self.full or norm is not None else None
+        p = None
         if self.full:
             p = self.presence("ffn", h, n)
             self._visit("mlp")

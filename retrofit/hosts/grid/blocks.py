@@ -99,8 +99,9 @@ class OGridBlock:
         p_BS = gates.presence("features", x_BSE)
         projections = attention.q_projection, attention.k_projection, attention.v_projection
         q, k, v = (heads(projection, x_BSE, attention.head_dim) for projection in projections)
-        update: Tensor = attention.out_projection(gates.attend(FEATURES, q, k, v, p_BS))
-        return gates.emit(update, p_BS)
+        # No output projection has a bias, so the receiver gate may stand before it.
+        update: Tensor = attention.out_projection(gates.attend(FEATURES, q, k, v, p_BS, p_BS))
+        return update
 
     def _cells_update(self, x_BRE: Tensor, single_eval_pos: int) -> Tensor:
         update, _ = self._between_cells(x_BRE, single_eval_pos)
@@ -122,18 +123,19 @@ class OGridBlock:
         q_BRHD = heads(attention.q_projection, x_BRE, attention.head_dim)
         if cached_kv is not None:
             train_rows = present_entry(cached_kv, q_BRHD.dtype, gates.name)
-            mixed = gates.attend(CELLS, q_BRHD, *train_rows)
-            return gates.emit(attention.out_projection(mixed), p_BR), train_rows
+            mixed = gates.attend(CELLS, q_BRHD, *train_rows, p_BR)
+            return attention.out_projection(mixed), train_rows
 
         train_BNE, p_BN = x_BRE[:, :single_eval_pos], p_BR[:, :single_eval_pos]
         k_BNHD = heads(attention.k_projection, train_BNE, attention.head_dim)
         v_BNHD = heads(attention.v_projection, train_BNE, attention.head_dim)
-        mixed = gates.attend(CELLS, q_BRHD[:, :single_eval_pos], k_BNHD, v_BNHD, p_BN)
+        mixed = gates.attend(CELLS, q_BRHD[:, :single_eval_pos], k_BNHD, v_BNHD, p_BN, p_BN)
         k_BN1D, v_BN1D = k_BNHD[:, :, :1], v_BNHD[:, :, :1]
         if x_BRE.shape[1] > single_eval_pos:
-            of_test = gates.attend(CELLS, q_BRHD[:, single_eval_pos:], k_BN1D, v_BN1D, p_BN)
+            q_BMHD, p_BM = q_BRHD[:, single_eval_pos:], p_BR[:, single_eval_pos:]
+            of_test = gates.attend(CELLS, q_BMHD, k_BN1D, v_BN1D, p_BN, p_BM)
             mixed = torch.cat((mixed, of_test), dim=1)
-        return gates.emit(attention.out_projection(mixed), p_BR), (k_BN1D, v_BN1D, p_BN)
+        return attention.out_projection(mixed), (k_BN1D, v_BN1D, p_BN)
 
     def _feed_forward_update(self: Any, x: Tensor) -> Tensor:
         update: Tensor = self.gates.feed_forward(self.mlp, None, "", x)
