@@ -140,20 +140,12 @@ class Gates:
         update: Tensor = mlp(h if norm is None else self.norm(norm, attribute, h, p, n))
         return update, p
 
-    def emit(self, update: Tensor, p: Tensor) -> Tensor:
-        """The receiver's gate on an attention's output, (..., E) and (...)."""
-        return gate(update, p)
-
-    def add_gated(self, x: Tensor, update: Tensor, p: Tensor, *, owned: bool = False) -> Tensor:
-        """``x + emit(update, p)`` in one product: the residual of an attention, (..., E).
+    @staticmethod
+    def add(x: Tensor, update: Tensor, *, owned: bool = False) -> Tensor:
+        """``x + update`` for an update that is gated already.
 
         Overwrites ``x`` where that is ``owned``: read by nobody else any more.
         """
-        return add_gated(x, update, p, owned=owned)
-
-    @staticmethod
-    def add(x: Tensor, update: Tensor, *, owned: bool = False) -> Tensor:
-        """``x + update`` for an update that is gated already; ``owned`` as for ``add_gated``."""
         return add_gated(x, update, None, owned=owned)
 
     def inject(self, attribute: str, injected: Tensor, p: Tensor) -> Tensor:
@@ -188,12 +180,12 @@ class Gates:
         k_BJHD: Tensor,
         v_BJHD: Tensor,
         p_BJ: Tensor,
-        p_BS: Tensor | None = None,
+        p_BS: Tensor | None,
     ) -> Tensor:
-        """OAttention (B, S, H * D) before the output projection.
+        """OAttention (B, S, H * D) with its receiver gate, before the output projection.
 
-        The receiver gate comes after the projection (``add_gated``), or, given ``p_BS``, is inside
-        the attention: the same for a projection without bias, and at no cost.
+        No host's output projection has a bias, so the gate need not follow it and costs nothing;
+        None for no gate.
         """
         q_BHSD, k_BHJD, v_BHJD = (t.transpose(1, 2) for t in (q_BSHD, k_BJHD, v_BJHD))
         probe = active_probe()

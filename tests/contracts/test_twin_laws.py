@@ -64,25 +64,18 @@ def bent(monkeypatch, owner, name, change):
 
 def _receiver(power):
     def bend(monkeypatch):
-        bent(monkeypatch, Gates, "emit", lambda f, self, x, p: f(self, x, p**power))
-
-        def attend(f, self, attribute, q, k, v, p_BJ, p_BS=None):
-            return f(self, attribute, q, k, v, p_BJ, None if p_BS is None else p_BS**power)
+        def attend(f, self, *tensors):
+            return f(self, *tensors[:-1], tensors[-1] ** power)
 
         bent(monkeypatch, Gates, "attend", attend)
-
-        def add_gated(f, self, h, x, p, **how):
-            return f(self, h, x, p**power, **how)
-
-        bent(monkeypatch, Gates, "add_gated", add_gated)
 
     return bend
 
 
 def _sources(power):
     def bend(monkeypatch):
-        def attend(f, self, attribute, q, k, v, p_BJ, *p_BS):
-            return f(self, attribute, q, k, v, p_BJ**power, *p_BS)
+        def attend(f, self, attribute, q, k, v, p_BJ, p_BS):
+            return f(self, attribute, q, k, v, p_BJ**power, p_BS)
 
         bent(monkeypatch, Gates, "attend", attend)
 
@@ -105,14 +98,8 @@ def _forward_cross_without_gate(monkeypatch):
 
 
 class _Open(Gates):
-    def attend(self, attribute, q, k, v, p_BJ, p_BS=None):
-        return super().attend(attribute, q, k, v, p_BJ)
-
-    def emit(self, update, p):
-        return update
-
-    def add_gated(self, x, update, p, **how):
-        return x + update
+    def attend(self, *tensors):
+        return super().attend(*tensors[:-1], None)
 
 
 def _feed_forward(power):

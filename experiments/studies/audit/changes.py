@@ -44,20 +44,11 @@ class OpenGates(Gates):
         k_BJHD: Tensor,
         v_BJHD: Tensor,
         p_BJ: Tensor,
-        p_BS: Tensor | None = None,
+        p_BS: Tensor | None,
     ) -> Tensor:
         p_BJ = torch.ones_like(p_BJ) if SOURCES in self.open else p_BJ
         p_BS = None if RECEIVERS in self.open else p_BS
         return super().attend(attribute, q_BSHD, k_BJHD, v_BJHD, p_BJ, p_BS)
-
-    @override
-    def emit(self, update: Tensor, p: Tensor) -> Tensor:
-        return update if RECEIVERS in self.open else super().emit(update, p)
-
-    @override
-    def add_gated(self, x: Tensor, update: Tensor, p: Tensor, *, owned: bool = False) -> Tensor:
-        p = torch.ones_like(p) if RECEIVERS in self.open else p
-        return super().add_gated(x, update, p, owned=owned)
 
     @override
     def feed_forward_parts(
