@@ -181,8 +181,9 @@ def write_removal_bench(
             (
                 f"Leave-one-out predictions of {first.rows} rows x {first.columns} columns on "
                 f"{first.device}, {first.threads} threads, interleaved with a loop of refits. "
-                "`scope model` prepares features once, so it deviates; `scope pipeline` is what "
-                "refits would say. Deviations are root mean squares in standard deviations of the target. "
+                "`scope model` prepares features once, so it deviates; `scope pipeline` is "
+                "what refits would say. Deviations are root mean squares in standard "
+                "deviations of the target. "
                 f"Made by `{' '.join(command)}`."
             ),
             markdown.table(*show(COLUMNS, rows)),
