@@ -38,6 +38,7 @@ class ModelScope:
     def __init__(self, patched: Patched, X: Any, y_N: np.ndarray, settings: dict[str, Any]) -> None:
         template, self._recorder, self._stock_of = recording_regressor(patched, settings)
         self._X, self._y_N = X, y_N
+        self._budget = patched.generation.pass_budget(self._stock_of)
         self._regressor = template.fit(X, y_N)
         if len(self._regressor.devices_) > 1:
             msg = f"one table is answered on one device, not on {len(self._regressor.devices_)}"
@@ -74,7 +75,7 @@ class ModelScope:
         seconds = (time.perf_counter() - start) / _TRIAL * n_coalitions
         if self._constant:
             return 0, 0.0, seconds
-        budget = self._stock_of.estimator_batch_budget
+        budget = self._budget
         members = len(self._own.members)
         size = rows // 2 + test_rows
         batch = max(1, budget.rows // size)

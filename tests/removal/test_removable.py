@@ -289,3 +289,17 @@ def test_the_bench_compares_every_way_with_refits(tiny_host, tmp_path) -> None:
     assert all(row.ratio > 0 and row.loop_s > 0 for row in rows)
     paths = write_removal_bench(tmp_path, tiny_host, rows, ["oretro"], built_in=False)
     assert {path.name for path in paths} == {"removal.csv", "removal.md", "removal.json"}
+
+
+@pytest.mark.parametrize("host_name", ["tiny_v2", "tiny_v2_6", "tiny_v3_5"])
+def test_every_generation_answers(host_name: str, calibration, request) -> None:
+    patched = retrofit.patch(request.getfixturevalue(host_name), "closed", tables=calibration)
+    X, y, X_test = draw(0, rows=14)
+    rows = coalitions(5, 3, len(X))
+    expected = np.stack([refit(patched, X[kept], y[kept], X_test, 1) for kept in rows])
+    for scope, exact in (("pipeline", True), ("model", False)):
+        table = retrofit.Removable(patched, X, y, scope, n_estimators=1, **SETTINGS)
+        whole = np.abs(table.predict(X_test)[0] - refit(patched, X, y, X_test, 1))
+        assert whole.max() / y.std() < TOLERANCE
+        apart = np.abs(table.predict(X_test, rows=rows) - expected).max() / y.std()
+        assert (apart < TOLERANCE) == exact
