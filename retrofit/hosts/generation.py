@@ -130,6 +130,8 @@ class Generation(ABC):
         task: str = model.task_type
         return task
 
+    drops_constant_columns: ClassVar[bool] = False
+    """Whether stock leaves columns of equal numbers out, so that zeros make no token."""
     early_names: ClassVar[tuple[str | None, ...]] = ()
     """What early files of this generation call its architecture; None where they name none. tabpfn
     supplies the preprocessing settings that those lack."""

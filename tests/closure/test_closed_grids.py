@@ -10,9 +10,11 @@ from padding import CALLS, Padded, Table, draw_table, pad, placed, plain
 import retrofit
 from experiments.studies.audit.follow import follow
 from experiments.studies.audit.insertions import insertions, synthetic_table
+from experiments.studies.audit.sites import site_rows
 from retrofit import CalibrationTable, Host, Patched, Presence
 from retrofit.errors import PresenceError, UnsupportedModeError
 from retrofit.hosts.clone import alias
+from retrofit.hosts.grid.blocks import CELLS, FEATURES
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -175,3 +177,19 @@ def test_more_keys_than_v2_reads_are_refused(
     x = TABLE.x.float()
     with pytest.raises(UnsupportedModeError, match="reads 'main' of x and nothing else"):
         model({"main": x, "more": x}, TABLE.y.float())
+
+
+@pytest.mark.parametrize("grid", ["tiny_v2", "tiny_v2_6"])
+def test_the_audit_sees_what_stock_does(grid: str, request: pytest.FixtureRequest) -> None:
+    """v2.6 leaves columns of zeros out; as missing values they are tokens, which it wakes."""
+    model = alias(request.getfixturevalue(grid).model).double()
+    rows = {row.site: row for row in site_rows("stock", model, synthetic_table(), FLOAT64)}
+    verdicts = {name.replace("blocks.0.", ""): row.verdict for name, row in rows.items()}
+    for attention in (FEATURES, CELLS):
+        assert verdicts[attention] == "revives and dilutes"
+    assert verdicts["mlp"] == verdicts["layernorm_mha1"] == "absorbs"
+    grouping = "_pad_and_group_features" if grid == "tiny_v2" else "_preprocess_and_embed_features"
+    assert verdicts[grouping] == ("dilutes" if grid == "tiny_v2" else "absorbs")
+    for where in insertions(synthetic_table()):
+        for entry in ("raw zero", "raw missing", "carrier", "own"):
+            assert follow("stock", model, synthetic_table(), where, entry)

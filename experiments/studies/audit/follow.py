@@ -8,13 +8,14 @@ others as without it, before every stage, so that each stage shows what it alone
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
 from experiments.studies.audit.insertions import filled
 from experiments.studies.audit.stages import largest, null_mask, run, split, stages
+from retrofit.hosts.registry import generation_of_model
 from retrofit.hosts.stages import CELLS
 
 if TYPE_CHECKING:
@@ -71,9 +72,11 @@ def follow(
     """One row per stage, the logits last, and one for each of ``more`` stages after them."""
     before = run(model, table, more=more)
     after = run_with(variant, model, table, where, entry, before, more)
-    rows = []
+    standing, rows = where, []
+    if entry == "raw zero" and generation_of_model(model).drops_constant_columns:
+        standing = replace(where, columns=where.columns[where.columns])
     for order, stage in enumerate([*stages(model), *more]):
-        null = null_mask(stage, where)
+        null = null_mask(stage, standing)
         kept, inserted = split(after[stage.name], null)
         reference, _ = split(before[stage.name], torch.zeros(kept.shape[:1], dtype=torch.bool))
         shift = largest(kept - reference)
@@ -105,7 +108,8 @@ def run_with(
 ) -> States:
     """States of the table with NULL rows and columns that came in by ``entry``."""
     fill: Fill = "garbage" if variant == "closed" else "zero"
-    if entry == "raw missing":
+    dropped = entry in ("carrier", "own") and generation_of_model(model).drops_constant_columns
+    if entry == "raw missing" or (variant != "closed" and dropped):
         fill = "missing"
     rewrite = None
     if entry == "carrier":

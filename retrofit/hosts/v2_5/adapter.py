@@ -76,6 +76,7 @@ class V2p5(GridGeneration):
     patched_config_class = OTabPFNV2p5Config
     patched_classes = {"oa": OTabPFNV2p5, "full": OTabPFNV2p5, "closed": OClosedTabPFNV2p5}
     block = TabPFNBlock
+    drops_constant_columns = True
     hidden = 2
     block_members = {TabPFNBlock: block_members(tabpfn_v2_5, LowerPrecisionLayerNorm)}
     twins = {TabPFNBlock: OBlockV2p5}

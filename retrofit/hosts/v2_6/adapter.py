@@ -75,6 +75,7 @@ class V2p6(GridGeneration):
     patched_config_class = OTabPFNV2p6Config
     patched_classes = {"oa": OTabPFNV2p6, "full": OTabPFNV2p6, "closed": OClosedTabPFNV2p6}
     block = TabPFNBlock
+    drops_constant_columns = True
     hidden = 2
     block_members = {TabPFNBlock: block_members(tabpfn_v2_6, LowerPrecisionRMSNorm)}
     twins = {TabPFNBlock: OBlockV2p6}
