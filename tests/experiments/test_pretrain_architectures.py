@@ -22,6 +22,7 @@ from experiments.pretrain.model import (
     build_model,
     target_borders,
 )
+from experiments.pretrain.model_card import model_card
 from experiments.pretrain.stream import training_batch
 from experiments.pretrain.trainer import train
 
@@ -105,6 +106,11 @@ def test_a_trained_model_predicts_in_plain_tabpfn(
         "losses_per_bucket",
     }
     assert exact
+
+    card = model_card(saved, path)
+    assert f"architecture | `{name}`" in card
+    assert f"{architecture_config(config).name} architecture" in card
+    assert "not Prior Labs' model" in card
 
     x, y = table
     regressor = TabPFNRegressor(
