@@ -20,9 +20,16 @@ DEFAULT_TARGET_PRESENCE = 0.999
 DEFAULT_HOST = "mini"
 BUILT_IN_HOSTS = {
     "mini": "mini-host-v3-regressor.safetensors",
+    "mini-v2": "mini-host-v2-regressor.safetensors",
     "mini-v3": "mini-host-v3-regressor.safetensors",
+    "mini-v3.5": "mini-host-v3.5-regressor.safetensors",
 }
 """File of each built-in host. They are small models that this project trained on synthetic tasks,
 not Prior Labs' models."""
-BUILT_IN_MODELS = {"mini": "TabPFN v3", "mini-v3": "TabPFN v3"}
+BUILT_IN_MODELS = {
+    "mini": "TabPFN v3",
+    "mini-v2": "TabPFN v2",
+    "mini-v3": "TabPFN v3",
+    "mini-v3.5": "TabPFN v3.5",
+}
 """Whose architecture each of them has."""
