@@ -12,6 +12,7 @@ from experiments.cli import (
     bench_command,
     calibrate_command,
     check_command,
+    config_command,
     data_command,
     doctor_command,
     eval_command,
@@ -64,3 +65,4 @@ for _name, _module, _command in (
 ):
     app.command(_name, epilog=_module.EXAMPLES)(_command)
 app.add_typer(data_command.data, name="data")
+app.add_typer(config_command.config, name="config")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -42,14 +42,22 @@ def list_data(as_json: options.AsJson = False) -> None:
     from experiments.cli.output import print_json, print_table
     from experiments.data import available
     from experiments.data.openml.catalogue import KNOWN_TASKS
+    from experiments.data.packaged import PACKAGED
+    from experiments.report.columns import Column, show
 
-    suites = {task.label: task.suite for task in KNOWN_TASKS.values()}
-    entries = [(name, source, suites.get(name, "")) for source, name in available()]
+    known = {**PACKAGED, **{task.label: task for task in KNOWN_TASKS.values()}}
+    fields = {"suite": "", "rows": None, "columns": None}
+    entries = [
+        {"name": name, "source": source}
+        | {field: getattr(known.get(name), field, empty) for field, empty in fields.items()}
+        for source, name in available()
+    ]
     if as_json:
-        keys = ("name", "source", "suite")
-        print_json([dict(zip(keys, entry, strict=True)) for entry in entries])
+        print_json(entries)
         return
-    print_table("", ("data set", "source", "suite"), entries)
+    headers = {"name": "data set"}
+    columns: list[Column[Any]] = [Column(key, headers.get(key, key)) for key in entries[0]]
+    print_table("", *show(columns, entries))
 
 
 @data.command("show", epilog=SHOW_EXAMPLES)

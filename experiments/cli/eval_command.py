@@ -52,6 +52,19 @@ def evaluate(
     tau: Annotated[float | None, typer.Option(help="One tau for all sites.")] = None,
     eps_den: options.EpsDen = None,
     eps_mode: options.EpsModes = None,
+    splits: Annotated[
+        str | None, typer.Option(help="ours, or official: those of an OpenML task.")
+    ] = None,
+    test_fraction: Annotated[
+        float | None, typer.Option(help="Share of test rows in a split of ours. [0.3]")
+    ] = None,
+    max_train_rows: Annotated[
+        int | None, typer.Option(help="Train on so many rows at most. [all]")
+    ] = None,
+    n_estimators: Annotated[
+        int | None, typer.Option(help="Members of tabpfn's ensemble. [8]")
+    ] = None,
+    device: options.SweepDevice = None,
     threads: Annotated[int | None, typer.Option(help="Threads of each case.")] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Cases at a time.")] = 1,
     dask: Annotated[
@@ -107,6 +120,11 @@ def evaluate(
         "tau": tau,
         "eps_den": eps_den,
         "eps_mode": eps_mode and eps_mode.value,
+        "splits": splits,
+        "test_fraction": test_fraction,
+        "max_train_rows": max_train_rows,
+        "n_estimators": n_estimators,
+        "device": device,
         "threads": threads,
         "timing_repeats": timing_repeats,
         "noise_floor": noise_floor,

@@ -84,7 +84,9 @@ Offline = Annotated[
 
 # How a command runs, and what it leaves.
 Threads = Annotated[int, typer.Option(min=0, help="Threads of torch; 0: as it is.")]
-Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps or auto.")]
+_DEVICES = "cpu, cuda, cuda:N, mps or auto."
+Device = Annotated[str, typer.Option(help=_DEVICES)]
+SweepDevice = Annotated[str | None, typer.Option(help=f"{_DEVICES} [cpu]")]
 OutFolder = Annotated[
     Path | None,
     typer.Option("--out", "-o", help="Folder for tables, page and run record; none by default."),

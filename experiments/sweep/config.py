@@ -220,6 +220,13 @@ def builtin_configs() -> dict[str, Path]:
     return {path.stem: path for path in paths if "suite" in read_yaml(path)}
 
 
+def first_remark(path: Path) -> str:
+    """What a configuration says of itself: the comment in its first line, or nothing."""
+    with path.open(encoding="utf-8") as file:
+        line = file.readline()
+    return line.lstrip("# ").strip() if line.startswith("#") else ""
+
+
 def _config_folder() -> Path:
     checkout = Path(__file__).parents[2]
     if (checkout / "pyproject.toml").is_file():

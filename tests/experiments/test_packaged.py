@@ -37,6 +37,7 @@ def test_packaged_table_is_the_one_that_the_published_figures_used(name: str) ->
         int(table.X.isna().sum().sum()),
     )
     assert (*found, table.sha256[:16]) == EXPECTED[name]
+    assert (PACKAGED[name].rows, PACKAGED[name].columns) == found[:2]
     assert not set(PACKAGED[name].drop) & set(table.X.columns)
     assert table.licence
 
