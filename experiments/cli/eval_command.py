@@ -153,7 +153,9 @@ def default_folder(config: SweepConfig) -> Path:
     """``runs/SUITE-HOST``, a path that depends on what is compared and not on the time."""
     import re
 
-    readable = re.sub(r"[^A-Za-z0-9_.-]+", "_", f"{config.suite}-{Path(config.host).stem}")
+    # The number of a version is no suffix: mini-v3.5 is another host than mini-v3.
+    host = re.sub(r"\.(ckpt|safetensors)$", "", Path(config.host).name)
+    readable = re.sub(r"[^A-Za-z0-9_.-]+", "_", f"{config.suite}-{host}")
     return Path("runs") / readable
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.cli.eval_command import default_folder
 from experiments.errors import ConfigError
 from experiments.sweep.config import SweepConfig, builtin_configs, load_config
 
@@ -128,3 +129,11 @@ def test_eps_reaches_the_patch_and_is_the_librarys_by_default(
             load_subjects(load_config(write(tmp_path, MINIMAL + extra), more))
     eps = [(settings.eps_den, settings.eps_mode) for settings in asked]
     assert eps == [(1e-8, "relative"), (1e-6, "relative")]
+
+
+def test_every_host_has_a_default_folder_of_its_own(tmp_path: Path) -> None:
+    path = write(tmp_path, MINIMAL)
+    hosts = ["mini", "mini-v3", "mini-v3.5", "v3.5", "v3.5-fast", "files/my-v3.5.safetensors"]
+    folders = [str(default_folder(load_config(path, {"host": host}))) for host in hosts]
+    names = ["mini", "mini-v3", "mini-v3.5", "v3.5", "v3.5-fast", "my-v3.5"]
+    assert folders == [str(Path("runs") / f"mine-{name}") for name in names]
