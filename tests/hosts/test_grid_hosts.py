@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from conftest import TINY_GRIDS, host_of, redrawn, tiny_grid
+from drawn_hosts import TINY_GRIDS, host_of, redrawn, tiny_grid
 from tabpfn.architectures import ARCHITECTURES
 
 import retrofit

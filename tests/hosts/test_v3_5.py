@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import torch
-from conftest import TINY, host_of, redrawn
+from drawn_hosts import TINY, host_of, redrawn
 from tabpfn.architectures import tabpfn_v3_5
 
 import retrofit
