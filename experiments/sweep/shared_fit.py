@@ -71,6 +71,8 @@ def strict_model(fitted: TabPFNRegressor) -> Any:
     """
     _check(fitted)
     model: Any = fitted.models_[0]
+    if not hides_nan(model):
+        return model
     if not hasattr(model, "_nan_safe_output"):
         raise UnsupportedTabPFNError(
             f"{type(model).__name__} has no attribute '_nan_safe_output', so NaN in its output "
@@ -78,6 +80,17 @@ def strict_model(fitted: TabPFNRegressor) -> Any:
         )
     model._nan_safe_output = False
     return model
+
+
+def hides_nan(model: Any) -> bool:
+    """Whether a model replaces NaN in its output; one that oretro does not know is asked itself."""
+    from retrofit.errors import UnsupportedHostError
+    from retrofit.hosts.registry import generation_of_model
+
+    try:
+        return generation_of_model(model).hides_nan
+    except UnsupportedHostError:
+        return True
 
 
 def _check(fitted: TabPFNRegressor) -> None:

@@ -85,6 +85,8 @@ class Generation(ABC):
     """Sources of what ``predict_tables`` relies on besides."""
     small: ClassVar[Mapping[str, Any]]
     """Settings of a regressor as small as one with every kind of block can be, for the laws."""
+    hides_nan: ClassVar[bool] = False
+    """Whether stock models replace NaN in their logits, unless ``_nan_safe_output`` is False."""
     stand_in_modules: ClassVar[tuple[str, ...]]
     """What a stand-in of the closed model needs to take down calls: its first weights, and what
     ``train_statistics`` uses."""

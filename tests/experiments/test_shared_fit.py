@@ -190,3 +190,14 @@ def test_other_kernels_are_put_back_after_an_error() -> None:
     with pytest.raises(RuntimeError, match="stop"):
         fail_under_other_kernels()
     assert (torch.get_num_threads(), torch.backends.mkldnn.enabled) == (threads, onednn)
+
+
+def test_a_generation_that_shows_nan_needs_no_switch(tiny_v2) -> None:
+    X, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20.0)
+    fitted = tiny_v2.regressor(n_estimators=1, device="cpu").fit(X, y)
+    model = fitted.models_[0]
+    assert not hasattr(model, "_nan_safe_output")
+    assert strict_model(fitted) is model
+    last = model.output_projection[-1]
+    last.weight = torch.nn.Parameter(torch.full_like(last.weight, np.nan), requires_grad=False)
+    assert not np.isfinite(fitted.predict(X[:2])).any()

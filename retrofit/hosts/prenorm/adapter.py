@@ -60,6 +60,7 @@ def block_members(architecture: ModuleType) -> Mapping[type[Any], tuple[Member, 
 class PrenormGeneration(Generation):
     """A generation of three stages: columns by inducing vectors, rows by CLS tokens, then rows."""
 
+    hides_nan = True
     cells: ClassVar[str] = "x_embed"
     """Layer that gives the embedded cells."""
     readout: ClassVar[str] = "output_projection"
