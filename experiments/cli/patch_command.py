@@ -124,8 +124,9 @@ def _show_plan(plan: retrofit.PatchPlan, *, as_json: bool) -> None:
 
 
 def _title(variant: str, host: str, of: retrofit.PatchPlan | retrofit.PatchReport) -> str:
-    counts = ", ".join(f"{count} {kind}" for kind, count in of.counts.items())
-    return f"{variant} on {host}: {len(of.sites)} sites ({counts})"
+    from retrofit.hosts.display import counted
+
+    return f"{variant} on {host}: {counted(of.counts)}"
 
 
 def _show_report(patched: retrofit.Patched, written: Path | None, *, as_json: bool) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 from retrofit.errors import UnsupportedHostError
 from retrofit.files.digest import tensors_sha256
 from retrofit.hosts.clone import alias, tensors
+from retrofit.hosts.display import clipped
 from retrofit.hosts.registry import generation_of_model
 from retrofit.hosts.regressor import HostRegressor
 
@@ -67,6 +68,19 @@ class Host:
     """Tensors of the file that belong to the criterion rather than to the model."""
     note: str = ""
     """What the reader should know, for example what its file does not say itself."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {clipped(self.name)}: {self._summary}>"
+
+    @property
+    def _summary(self) -> str:
+        parameters = list(self.model.parameters())
+        count = sum(parameter.numel() for parameter in parameters)
+        place = parameters[0].device if parameters else "cpu"
+        return (
+            f"TabPFN {self.generation.name}, {count:,} parameters on {place}, "
+            f"sha256 {self.sha256[:12]}"
+        )
 
     @classmethod
     def from_model(

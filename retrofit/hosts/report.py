@@ -5,14 +5,20 @@ from __future__ import annotations
 import platform
 from importlib.metadata import version
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from retrofit.config import RetrofitConfig
+from retrofit.hosts.display import clipped, counted, frame
 from retrofit.words import KINDS, SiteKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
 
 EPS_SHARE_WARNING = 1e-3
 """Share of an attention's mass above which eps_den is no longer negligible (plan, section 6)."""
@@ -23,6 +29,7 @@ RARE_TOKENS_WARNING = 10.0
 QUANTILE = 0.01
 """Quantile of a stream's squared norms whose presence calibration sets."""
 
+_WARNINGS_SHOWN = 3
 _FROZEN = ConfigDict(extra="forbid")
 
 
@@ -38,6 +45,9 @@ class Spread:
     def of(cls, values: list[float]) -> Spread:
         """Spread of at least one value."""
         return cls(min(values), median(values), max(values))
+
+    def __str__(self) -> str:
+        return f"{self.min:.3g} to {self.max:.3g}, median {self.median:.3g}"
 
 
 @dataclass(frozen=True, config=_FROZEN)
@@ -127,6 +137,34 @@ class PatchReport:
     """The tables that the figures come from."""
     tau_tables: list[TableRecord]
     """The tables that tau was calibrated on; empty where it was given, or presence forced to 1."""
+
+    def __repr__(self) -> str:
+        what = f"{self.config.variant} on {clipped(self.config.host_name)}, {counted(self.counts)}"
+        lines = [f"PatchReport: {what}, {len(self.streams)} streams"]
+        lines.append(f"presence: {self.config.presence}")
+        if self.null_radius is not None:
+            lines.append(f"null radius: {self.null_radius}")
+        if self.eps_share is not None:
+            lines.append(f"largest share of eps_den: {self.eps_share:.3g}")
+        lines += [f"warning: {clipped(text)}" for text in self.warnings[:_WARNINGS_SHOWN]]
+        if len(self.warnings) > _WARNINGS_SHOWN:
+            lines.append(f"and {len(self.warnings) - _WARNINGS_SHOWN} more warnings")
+        return "\n ".join(lines)
+
+    def to_frame(self, part: Literal["sites", "streams"] = "sites") -> pd.DataFrame:
+        """One row per site, or per stream, with the fields of its report; None becomes NaN.
+
+        Raises:
+            ValueError: ``part`` is neither.
+        """
+        parts: dict[str, tuple[Sequence[Any], type]] = {
+            "sites": (self.sites, SiteReport),
+            "streams": (self.streams, StreamReport),
+        }
+        if part not in parts:
+            msg = f"a report has {' and '.join(parts)}, not {part!r}"
+            raise ValueError(msg)
+        return frame(*parts[part])
 
     @property
     def counts(self) -> dict[SiteKind, int]:

@@ -16,6 +16,7 @@ from retrofit.errors import CalibrationError
 from retrofit.files import atomic
 from retrofit.files.digest import json_sha256
 from retrofit.files.paths import expand_home
+from retrofit.hosts.display import clipped
 from retrofit.hosts.report import Spread, StreamReport, TableRecord
 from retrofit.words import Variant
 
@@ -62,6 +63,14 @@ class Calibration:
                 msg = f"tau of stream {stream.name!r} is {stream.tau}, not positive and finite"
                 raise ValueError(msg)
         return streams
+
+    def __repr__(self) -> str:
+        return (
+            f"Calibration: {self.variant} on {clipped(self.host_name)}, "
+            f"presence {self.target_presence:g}, {len(self.streams)} streams\n"
+            f" null radius: {self.null_radius}\n"
+            f" tables: {clipped(', '.join(map(str, self.tables)))}"
+        )
 
     @property
     def tau(self) -> dict[str, float]:

@@ -22,6 +22,7 @@ from retrofit.files.checkpoint import write_patched
 from retrofit.files.paths import expand_home
 from retrofit.files.seal import REPORT
 from retrofit.hosts.clone import alias, tensors
+from retrofit.hosts.display import clipped
 from retrofit.hosts.host import Host
 from retrofit.hosts.patched_model import MARKER
 from retrofit.hosts.regressor import HostRegressor
@@ -62,6 +63,9 @@ class Patched(Host):
     """
 
     report: PatchReport
+
+    def __repr__(self) -> str:
+        return f"<Patched {clipped(self.name)}: {self._summary}\n {self.report!r}>"
 
     @property
     def config(self) -> RetrofitConfig:

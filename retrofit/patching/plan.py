@@ -14,6 +14,7 @@ from retrofit.errors import (
     TrainingModeError,
     UnsupportedHostError,
 )
+from retrofit.hosts.display import clipped, counted, frame
 from retrofit.hosts.fingerprint import unsupported
 from retrofit.hosts.host import Host, HostDescription
 from retrofit.hosts.sites import VARIANT_KINDS, Site, counts
@@ -21,6 +22,7 @@ from retrofit.hosts.sites import VARIANT_KINDS, Site, counts
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pandas as pd
     from torch import nn
 
     from retrofit.hosts.generation import Generation
@@ -49,6 +51,21 @@ class PatchPlan:
     """Streams that need a tau, as ``module:stream``."""
     problems: list[Problem]
     note: str = ""
+
+    def __repr__(self) -> str:
+        what = f"{self.variant} on {clipped(self.host)}, {counted(self.counts)}"
+        streams, kept = len(self.streams), len(self.skipped)
+        lines = [f"PatchPlan: {what}, {streams} streams; {kept} sites stay as they are"]
+        lines += [f"problem: {clipped(problem.message)}" for problem in self.problems[:1]]
+        if len(self.problems) > 1:
+            lines.append(f"and {len(self.problems) - 1} more problems")
+        if self.note:
+            lines.append(f"note: {clipped(self.note)}")
+        return "\n ".join(lines)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per site that would be replaced, with the site's fields."""
+        return frame(self.sites, Site)
 
     @property
     def counts(self) -> dict[SiteKind, int]:
