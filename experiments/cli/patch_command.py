@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -11,12 +12,16 @@ import typer
 from experiments.cli import options
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import retrofit
+    from experiments.report.columns import Cells, Column
     from retrofit.words import Variant
 
 EXAMPLES = """\b
 Examples:
-  oretro patch mini --dry-run                 every site that would change
+  oretro patch mini --dry-run                 what would change
+  oretro patch mini --dry-run --sites         every site of it
   oretro patch mini --variant oa              patch, calibrate and report
   oretro patch v3.ckpt -o v3-full.safetensors write a patched checkpoint
   oretro patch v3.ckpt --table mine.csv --target price   calibrate on a table of yours
@@ -44,10 +49,13 @@ def patch(
     encoding: options.Encoding = None,
     eps_den: options.EpsDen = None,
     eps_mode: options.EpsModes = None,
+    sites: Annotated[
+        bool, typer.Option("--sites", help="Also list every site and stream.")
+    ] = False,
     dry_run: options.DryRun = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Patch a host and report every site: its classes, tau, presence and null radius."""
+    """Patch a host and say what that did: its sites, tau, presence and null radius."""
     import retrofit
     from experiments.cli.calibration_options import read_tables
     from experiments.cli.data_options import file_fields
@@ -73,11 +81,11 @@ def patch(
     fields = file_fields(drop=drop, decimal=decimal, delimiter=delimiter, encoding=encoding)
     settings["tables"] = read_tables(table, target, fields)
     if dry_run:
-        _show_plan(plan, as_json=as_json)
+        _show_plan(plan, as_json=as_json, all_sites=sites)
         return
     patched = retrofit.patch(retrofit.load_host(host), chosen, **settings)
     written = patched.save(output, overwrite=overwrite) if output else None
-    _show_report(patched, written, as_json=as_json)
+    _show_report(patched, written, as_json=as_json, all_sites=sites)
 
 
 def _tau(
@@ -101,8 +109,8 @@ def _tau(
     return calibration
 
 
-def _show_plan(plan: retrofit.PatchPlan, *, as_json: bool) -> None:
-    from experiments.cli.output import print_json, print_table
+def _show_plan(plan: retrofit.PatchPlan, *, as_json: bool, all_sites: bool) -> None:
+    from experiments.cli.output import print_json, print_table, printable
     from experiments.report.columns import Column, show
 
     if as_json:
@@ -117,20 +125,28 @@ def _show_plan(plan: retrofit.PatchPlan, *, as_json: bool) -> None:
             Column("stock_class", "class"),
             Column("twin_class", "becomes"),
         ]
-        print_table(_title(plan.variant, plan.host, plan), *show(columns, plan.sites))
+        title = f"{plan.variant} on {plan.host}: {len(plan.sites)} sites"
+        kinds = [(kind, str(count)) for kind, count in plan.counts.items() if count]
+        typer.echo(printable(title))  # a table's own title is wrapped to the table's width
+        print_table("", ("kind", "sites"), kinds)
+        if all_sites:
+            print_table("", *show(columns, plan.sites))
         if plan.note:
             typer.echo(f"{plan.host}: {plan.note}")
     plan.require_no_problem()
 
 
-def _title(variant: str, host: str, of: retrofit.PatchPlan | retrofit.PatchReport) -> str:
-    from retrofit.hosts.display import counted
-
-    return f"{variant} on {host}: {counted(of.counts)}"
-
-
-def _show_report(patched: retrofit.Patched, written: Path | None, *, as_json: bool) -> None:
-    from experiments.cli.output import built_in_notice, print_json, print_table, say, say_written
+def _show_report(
+    patched: retrofit.Patched, written: Path | None, *, as_json: bool, all_sites: bool
+) -> None:
+    from experiments.cli.output import (
+        built_in_notice,
+        print_json,
+        print_table,
+        printable,
+        say,
+        say_written,
+    )
     from experiments.report.columns import Column, show
 
     report = patched.report
@@ -153,16 +169,50 @@ def _show_report(patched: retrofit.Patched, written: Path | None, *, as_json: bo
             Column("presence_median", "median presence", "{:.6f}".format),
             Column("null_radius", "null radius", "{:.3g}".format),
         ]
-        print_table(_title(patched.variant, patched.name, report), *show(sites, report.sites))
-        measured_on = ", ".join(map(str, report.tables))
-        title = f"{len(report.streams)} streams, measured on {measured_on}"
-        print_table(title, *show(streams, report.streams))
+        title = f"{patched.variant} on {patched.name}: {len(report.sites)} sites"
+        typer.echo(printable(f"{title}, {len(report.streams)} streams"))
+        print_table("", *_by_kind(report))
+        print_table("", *_spreads(report, streams[1:]))
+        if all_sites:
+            print_table("", *show(sites, report.sites))
+            print_table("", *show(streams, report.streams))
+        measured_on = f"measured on {', '.join(map(str, report.tables))}"
+        typer.echo(fill(measured_on, 80, break_long_words=False, break_on_hyphens=False))
         typer.echo(f"tau {_origin(report)}; eps_den {config.eps_den:g}, {config.eps_mode}")
     if notice := built_in_notice(patched.sha256):
         say(notice)
     for warning in report.warnings:
         say(f"warning: {warning}")
     say_written([written] if written else [])
+
+
+def _by_kind(report: retrofit.PatchReport) -> Cells:
+    """How many sites of each kind there are, how often they ran, and what eps_den took there."""
+    from experiments.report.columns import Cells, shown
+
+    rows: list[tuple[str, ...]] = []
+    for kind, count in report.counts.items():
+        sites = [site for site in report.sites if site.kind == kind]
+        calls = [site.calls for site in sites if site.calls is not None]
+        shares = [site.eps_share for site in sites if site.eps_share is not None]
+        share = shown(max(shares, default=None), "{:.3g}".format)
+        if count:
+            rows.append((kind, str(count), shown(sum(calls) if calls else None, str), share))
+    return Cells(("kind", "sites", "calls", "largest eps share"), rows)
+
+
+def _spreads(report: retrofit.PatchReport, figures: Sequence[Column[Any]]) -> Cells:
+    """Smallest, median and largest of each figure over the streams; a dash where none has it."""
+    from statistics import median
+
+    from experiments.report.columns import Cells, shown
+
+    rows: list[tuple[str, ...]] = []
+    for figure in figures:
+        found = [value for s in report.streams if (value := figure.of(s)) is not None]
+        spread = (min(found), median(found), max(found)) if found else (None,) * 3
+        rows.append((figure.header, *(shown(value, figure.form) for value in spread)))
+    return Cells(("over the streams", "smallest", "median", "largest"), rows)
 
 
 def _origin(report: retrofit.PatchReport) -> str:
