@@ -111,15 +111,18 @@ def test_command_of_the_documentation_runs(
     assert "Traceback" not in captured.err
 
 
-def test_the_pages_are_five_and_each_shows_commands() -> None:
+def test_every_page_is_known_and_guides_show_commands() -> None:
     assert [page.stem for page in PAGES] == [
+        "architecture",
         "bring-your-own",
         "closure",
         "cluster",
+        "figures",
         "quick-start",
+        "removal",
         "what-is-measured",
     ]
-    assert all(commands(page) for page in PAGES)
+    assert all(commands(page) for page in PAGES if page.stem not in ("architecture", "figures"))
     assert set(NOT_RUN) <= set(ORETRO)
 
 
