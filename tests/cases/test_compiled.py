@@ -27,5 +27,6 @@ def test_compiled_stock_and_compiled_patched_do_not_mix(tiny_host, calibration) 
     compiled_patched = torch.compile(model, backend="eager")
     for _ in range(2):
         assert torch.equal(run(compiled_stock), expected)
-        assert torch.equal(run(compiled_patched), run(model))
-    assert not torch.equal(run(compiled_patched), expected)
+        # A traced norm takes its squares in float64, an eager one in float32: rounding apart.
+        assert torch.allclose(run(compiled_patched), run(model), rtol=0, atol=1e-5)
+    assert not torch.allclose(run(compiled_patched), expected, rtol=0, atol=1e-4)
