@@ -1,10 +1,10 @@
 """The seal of a patched file: digests inside it that tell damage and edits wherever it is read.
 
-tabpfn reads the header itself, and hands a registered architecture first its configuration and then
-the weights. So the digest over the configuration stands in the configuration, and that over the
-weights among the settings that it covers: both are checked in plain tabpfn, too. The rest (the
-preprocessing settings, the report, and up to v2.6 the borders of the output distribution) tabpfn
-shows to nobody; its digest is checked by oretro alone.
+tabpfn reads a file itself, and hands a registered architecture first its configuration and then the
+weights. So the digest over the configuration stands in the configuration, and that over the weights
+among the settings that it covers. The rest (the preprocessing settings, the report, and up to v2.6
+the borders of the output distribution) it keeps to itself;
+``retrofit.hosts.generation.Generation.require_whole_file`` looks it up.
 
     config = {..., "oretro": {..., "weights_sha256"}, "oretro_seal": {"rest_sha256", "sha256"}}
 """
@@ -62,7 +62,7 @@ def require_sealed_config(architecture_name: str, config: Mapping[str, Any]) -> 
 
 
 def require_sealed_rest(fields: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-    """Check what plain tabpfn shows to nobody; the configuration is checked already.
+    """Check what is no part of the configuration, which is checked already.
 
     Raises:
         CheckpointError: it differs from what was saved.

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from torch import nn
 
 from retrofit.errors import CheckpointError, UnsupportedHostError, brief
-from retrofit.files.seal import require_sealed_config
+from retrofit.files.seal import require_sealed_config, require_sealed_rest
 from retrofit.hosts.fingerprint import require_known
 from retrofit.hosts.gates import Gates
 from retrofit.hosts.patched_model import MARKER
@@ -26,7 +26,7 @@ from retrofit.hosts.sites import VARIANT_KINDS, Site
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from types import ModuleType
+    from types import FrameType, ModuleType
 
     from tabpfn.architectures.interface import ArchitectureConfig, EstimatorBatchBudget
     from tabpfn.architectures.shared.bar_distribution import FullSupportBarDistribution
@@ -316,6 +316,21 @@ class Generation(ABC):
             )
             raise CheckpointError(msg)
         return parsed, parsed.get_unused_config(config)
+
+    def require_whole_file(self, caller: FrameType) -> None:
+        """Check all that tabpfn holds of a patched file, whose configuration is checked already.
+
+        tabpfn hands over the configuration alone, so the rest is looked up among the variables of
+        its function; the fingerprints say that they are what they were.
+
+        Raises:
+            UnsupportedHostError: the installed tabpfn is not one that this was written for.
+            CheckpointError: something differs from what was saved.
+        """
+        if caller.f_globals["__name__"] == "tabpfn.model_loading":
+            require_known(self.fingerprints)
+            checkpoint = caller.f_locals["checkpoint"]
+            require_sealed_rest(checkpoint, checkpoint["state_dict"])
 
     def get_architecture(self, config: ArchitectureConfig) -> Any:
         """Part of tabpfn's architecture protocol: a patched model whose weights are to come.

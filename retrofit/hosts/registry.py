@@ -107,7 +107,10 @@ class _Architecture:
         self._architecture = architecture
 
     def parse_config(self, config: dict[str, Any]) -> Any:
-        return generation_of(self._architecture).parse_config(config)
+        generation = generation_of(self._architecture)
+        parsed = generation.parse_config(config)
+        generation.require_whole_file(sys._getframe(1))
+        return parsed
 
     def get_architecture(self, config: Any) -> Any:
         return generation_of(self._architecture).get_architecture(config)

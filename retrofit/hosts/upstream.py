@@ -11,6 +11,7 @@ _OPS = "tabpfn.preprocessing.torch.ops"
 _SCALER = "tabpfn.preprocessing.torch.torch_standard_scaler:TorchStandardScaler"
 
 SHARED: dict[str, frozenset[str]] = {
+    "tabpfn.model_loading:_build_model": frozenset({"5b0f0ffbc620072d"}),
     f"{_KV}:KVCacheEntry.to": frozenset({"9f653bc109cba077"}),
     f"{_KV}:KVCacheEntry.at_storage_dtype": frozenset({"6804749626c6a717"}),
     f"{_KV}:KVCacheEntry.concatenate": frozenset({"3edcde43fac44bb0"}),
