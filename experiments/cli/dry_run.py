@@ -61,6 +61,8 @@ def show_plan(config: SweepConfig, *, as_json: bool) -> None:
     else:
         header = ("data set", "seed", "train", "test", "columns", "remark")
         rows = [[str(value) for value in _case(item).values()] for item in cases]
+        if config.folds:
+            typer.echo(f"seed: that of {config.folds} folds, times {config.folds}, plus the fold")
         print_table(f"{len(cases)} cases, {len(names)} rows each: {', '.join(names)}", header, rows)
         for note in notes:
             typer.echo(printable(visible(note)))

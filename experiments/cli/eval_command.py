@@ -55,6 +55,18 @@ def evaluate(
     splits: Annotated[
         str | None, typer.Option(help="ours, or official: those of an OpenML task.")
     ] = None,
+    folds: Annotated[
+        int | None, typer.Option(help="So many folds per seed in place of one split.")
+    ] = None,
+    group_column: Annotated[
+        str | None, typer.Option(help="Column whose groups of rows are never split.")
+    ] = None,
+    time_column: Annotated[
+        str | None, typer.Option(help="Column in time: train on earlier rows, test on later.")
+    ] = None,
+    keep_split_column: Annotated[
+        bool | None, typer.Option("--keep-split-column", help="Make that column a feature too.")
+    ] = None,
     test_fraction: Annotated[
         float | None, typer.Option(help="Share of test rows in a split of ours. [0.3]")
     ] = None,
@@ -121,6 +133,10 @@ def evaluate(
         "eps_den": eps_den,
         "eps_mode": eps_mode and eps_mode.value,
         "splits": splits,
+        "folds": folds,
+        "group_column": group_column,
+        "time_column": time_column,
+        "keep_split_column": keep_split_column,
         "test_fraction": test_fraction,
         "max_train_rows": max_train_rows,
         "n_estimators": n_estimators,

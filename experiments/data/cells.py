@@ -35,6 +35,7 @@ _DAY = (
 _DATE = re.compile(
     rf"({_DAY})([t ,]+{_CLOCK}(\s*(z|utc|gmt|[+-]\d{{2}}:?\d{{2}}))?)?|{_CLOCK}", re.IGNORECASE
 )
+_ONLY_CLOCK = re.compile(_CLOCK, re.IGNORECASE)
 
 _MINUS = re.compile("[\N{MINUS SIGN}–—\N{SMALL HYPHEN-MINUS}\N{FULLWIDTH HYPHEN-MINUS}]")
 _CURRENCIES = (
@@ -68,6 +69,11 @@ def is_missing(cell: str) -> bool:
 def is_date(cell: str) -> bool:
     """Whether the cell is a day, or a time of day."""
     return _DATE.fullmatch(cell) is not None
+
+
+def is_clock(cell: str) -> bool:
+    """Whether the cell is a time of day without a day."""
+    return _ONLY_CLOCK.fullmatch(cell) is not None
 
 
 def is_amount(cell: str) -> bool:

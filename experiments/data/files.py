@@ -12,6 +12,7 @@ from experiments.data.csv_file import read_csv
 from experiments.data.infer import ColumnPlace, as_words, infer_column, word_notes
 from experiments.data.normalise import normalise_feature
 from experiments.data.parquet_file import read_parquet
+from experiments.data.splits import BY_ROWS, SplitColumns
 from experiments.data.table import Table, make_table
 from experiments.errors import DataError
 from experiments.io.text import readable_name
@@ -28,7 +29,7 @@ _PARQUET = b"PAR1"
 _MADE_UP = re.compile(r"Unnamed: \d+(_level_\d+)?")
 
 
-def load_file(entry: FileSet) -> Table:
+def load_file(entry: FileSet, columns: SplitColumns = BY_ROWS) -> Table:
     """Return the file as a ``Table``; what it is decides, not what it is called.
 
     Raises:
@@ -38,7 +39,7 @@ def load_file(entry: FileSet) -> Table:
     path = entry.path
     notes: list[str] = []
     parquet = _magic(path) == _PARQUET
-    frame = read_parquet(entry, notes) if parquet else _read_text(entry, notes)
+    frame = read_parquet(entry, notes) if parquet else _read_text(entry, notes, columns)
     if parquet:
         _check_columns(entry, [str(name) for name in frame.columns])
     frame = _without_made_up_columns(frame, entry, notes)
@@ -50,6 +51,7 @@ def load_file(entry: FileSet) -> Table:
         source=f"file:{readable_name(path.name)}",
         drop=entry.drop,
         words=entry.words,
+        columns=columns,
     )
     notes += table.notes
     if entry.drop:
@@ -81,7 +83,11 @@ def _check_columns(entry: FileSet, names: Sequence[str]) -> None:
         raise DataError(f"{entry.path}: '{entry.target}' is the target, which cannot be words")
 
 
-def _read_text(entry: FileSet, notes: list[str]) -> pd.DataFrame:
+def _read_text(
+    entry: FileSet,
+    notes: list[str],
+    labels: SplitColumns = BY_ROWS,
+) -> pd.DataFrame:
     import pandas as pd
 
     names, columns = read_csv(entry, notes)
@@ -91,10 +97,16 @@ def _read_text(entry: FileSet, notes: list[str]) -> pd.DataFrame:
         if name in entry.drop:
             # Visible, unread, to the check that names columns.
             read[name] = pd.Series([None] * len(written), dtype=object)
-        elif name in entry.words:
+        elif name in entry.words or (name == labels.group and not labels.keep):
             read[name] = as_words(name, written)
         else:
-            column = ColumnPlace(name, str(entry.path), entry.decimal, name == entry.target)
+            column = ColumnPlace(
+                name,
+                str(entry.path),
+                entry.decimal,
+                is_target=name == entry.target,
+                dates=name == labels.time,
+            )
             inferred = infer_column(column, written)
             read[name] = inferred.values
             notes += inferred.notes

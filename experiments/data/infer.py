@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.data import cells
+from experiments.data.dates import parse_dates
 from experiments.data.normalise import EXACT
 from experiments.errors import DataError
 from experiments.io.text import shortened
@@ -44,6 +45,8 @@ class ColumnPlace:
     where: str
     decimal: str
     is_target: bool
+    dates: bool = False
+    """Whether dates are read as such rather than refused."""
 
 
 def infer_column(column: ColumnPlace, written: Sequence[str]) -> Inferred:
@@ -65,7 +68,13 @@ def infer_column(column: ColumnPlace, written: Sequence[str]) -> Inferred:
     if {text.lower() for text in spelled} <= set(_TRUTH) and not numbers:
         truth = [_TRUTH.get(text.lower(), np.nan) for text in texts]
         return Inferred(_series(truth, column.name), _read_as_missing(column, markers))
-    _refuse_dates(column, spelled, filled)
+    if dates := _dates(spelled, filled):
+        if not column.dates or column.is_target:
+            raise DataError(
+                f"{column.where}: column '{column.name}' holds dates such as {_some(dates[:1])}; "
+                "drop it or turn it into numbers (year, month, days since a date)"
+            )
+        return Inferred(parse_dates(texts, name=column.name, where=column.where))
     _refuse_words_among_numbers(column, texts, spelled, numbers, filled)
     return Inferred(as_words(column.name, written))
 
@@ -99,13 +108,10 @@ def word_notes(name: str, levels: Iterable[str], decimal: str) -> list[str]:
     return notes
 
 
-def _refuse_dates(column: ColumnPlace, spelled: Sequence[str], filled: int) -> None:
+def _dates(spelled: Sequence[str], filled: int) -> list[str]:
+    """The dates of a column that holds more of them than of anything else."""
     dates = [text for text in spelled if cells.is_date(text)]
-    if 2 * len(dates) > filled:
-        raise DataError(
-            f"{column.where}: column '{column.name}' holds dates such as {_some(dates[:1])}; drop "
-            "it or turn it into numbers (year, month, days since a date)"
-        )
+    return dates if 2 * len(dates) > filled else []
 
 
 def _refuse_words_among_numbers(

@@ -11,6 +11,7 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from experiments.data.splits import BY_ROWS, SplitColumns
 from experiments.data.table import Table, make_table
 from experiments.errors import DataUnavailableError
 
@@ -53,7 +54,7 @@ PACKAGED: dict[str, PackagedSet] = {
 }
 
 
-def load_packaged(name: str) -> Table:
+def load_packaged(name: str, columns: SplitColumns = BY_ROWS) -> Table:
     """Return one of ``PACKAGED`` as a ``Table``.
 
     Raises:
@@ -68,6 +69,7 @@ def load_packaged(name: str) -> Table:
         licence=entry.licence,
         source=f"packaged:{entry.origin}",
         drop=entry.drop,
+        columns=columns,
     )
 
 

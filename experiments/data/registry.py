@@ -35,8 +35,8 @@ class Source:
         return text if text in self.names() else None
 
 
-def _load_packaged(name: str, _: LoadSettings) -> Table:
-    return load_packaged(name)
+def _load_packaged(name: str, settings: LoadSettings) -> Table:
+    return load_packaged(name, settings.columns)
 
 
 def _load_openml(label: str, settings: LoadSettings) -> Table:

@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from experiments.data.openml.network import Network, require_api
+from experiments.data.splits import BY_ROWS, SplitColumns
 from experiments.io.text import readable_name
 from retrofit.files.paths import expand_home
 
@@ -99,6 +100,7 @@ class LoadSettings:
     openml: OpenMLSettings = field(default_factory=OpenMLSettings)
     official_splits: bool = False
     """Also load the splits that come with a table."""
+    columns: SplitColumns = BY_ROWS
 
     @cached_property
     def network(self) -> Network:

@@ -7,13 +7,15 @@ import hashlib
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from pandas.api import types as dtypes
 
+from experiments.data.dates import microseconds, parse_dates
 from experiments.data.normalise import normalise_feature, normalise_target, normalise_words
-from experiments.data.splits import Split
+from experiments.data.splits import BY_ROWS, Split, SplitColumns
 from experiments.errors import DataError
 from experiments.io.text import message
 from retrofit.patching.target_range import target_fault
@@ -42,6 +44,10 @@ class Table:
     """What a reader of the results should know about this table, one sentence each."""
     splits: tuple[Split, ...] = ()
     """Splits that come with the table, by repeat, then fold, in row numbers of ``X``."""
+    groups: np.ndarray | None = None
+    """(R,) integers, one per group of rows that stay together; None where it was not asked for."""
+    times: np.ndarray | None = None
+    """(R,) float64 that order the rows in time; None where it was not asked for."""
 
     def __post_init__(self) -> None:
         # They repeat names and cells of the file, which can be anything, and are shown everywhere.
@@ -89,6 +95,7 @@ def make_table(
     drop: Sequence[str] = (),
     words: Sequence[str] = (),
     splits: Sequence[Split] = (),
+    columns: SplitColumns = BY_ROWS,
 ) -> Table:
     """Normalise a frame into a ``Table``; the frame itself is not changed.
 
@@ -100,15 +107,18 @@ def make_table(
         DataError: the target or a column to drop is not there, two columns share a name, nothing
             is left to learn from, or a column cannot be used (see ``normalise_feature``).
     """
-    columns = [str(column) for column in frame.columns]
-    _check_columns(columns, name=name, wanted=[target, *drop])
-    frame = frame.set_axis(columns, axis="columns")
+    present = [str(column) for column in frame.columns]
+    _check_columns(present, name=name, wanted=[target, *drop, *columns.names])
+    if target in columns.names:
+        raise DataError(f"table '{name}': '{target}' is the target; rows are not split by it")
+    frame = frame.set_axis(present, axis="columns")
 
     y = normalise_target(frame[target], table=name)
     known = ~np.isnan(y)
     if not known.any():
         raise DataError(f"table '{name}': no row has a value in the target column '{target}'")
-    features = [column for column in columns if column != target and column not in drop]
+    left_out = {target, *drop, *(() if columns.keep else columns.names)}
+    features = [column for column in present if column not in left_out]
     if not features:
         raise DataError(f"table '{name}' has no feature column beside the target '{target}'")
 
@@ -119,6 +129,11 @@ def make_table(
         normalised[column], note = normalise(frame[column].loc[known], table=name)
         if note:
             notes.append(note)
+    notes += [
+        f"column '{column}' says how rows are split and is left out"
+        for column in columns.names
+        if not columns.keep
+    ]
     dropped = int(len(y) - known.sum())
     if dropped:
         notes.append(f"{dropped} row(s) without a target value left out")
@@ -136,7 +151,41 @@ def make_table(
         dropped_rows=dropped,
         notes=tuple(notes),
         splits=tuple(_renumbered(split, known) for split in splits),
+        groups=_groups(frame.loc[known], columns.group, name),
+        times=_times(frame.loc[known], columns.time, name),
     )
+
+
+def _groups(frame: pd.DataFrame, column: str | None, table: str) -> np.ndarray | None:
+    if column is None:
+        return None
+    words, _ = normalise_words(frame[column], table=table)
+    return _complete(words.cat.codes.to_numpy().astype(np.int64), words.isna(), column, table)
+
+
+def _times(frame: pd.DataFrame, column: str | None, table: str) -> np.ndarray | None:
+    if column is None:
+        return None
+    cells = frame[column].reset_index(drop=True)
+    if dtypes.is_datetime64_any_dtype(cells.dtype):
+        times = microseconds(cells)
+    elif dtypes.is_numeric_dtype(cells.dtype):
+        times = normalise_target(cells, table=table)
+    else:
+        texts = [None if pd.isna(cell) else str(cell) for cell in cells]
+        times = microseconds(parse_dates(texts, name=column, where=f"table '{table}'"))
+    return _complete(times, np.isnan(times), column, table)
+
+
+def _complete(labels: np.ndarray, missing: Any, column: str, table: str) -> np.ndarray:
+    rows = np.flatnonzero(missing)
+    if rows.size:
+        raise DataError(
+            f"table '{table}': column '{column}', by which rows are split, has no value in "
+            f"{rows.size} row(s), the first of them row {rows[0]}; fill them or leave them out"
+        )
+    labels.setflags(write=False)
+    return labels
 
 
 def _renumbered(split: Split, kept: np.ndarray) -> Split:

@@ -9,7 +9,14 @@ import numpy as np
 
 from experiments.data import load_file, load_table, resolve
 from experiments.data.settings import LoadSettings
-from experiments.data.splits import Split, draw_split, draw_subset
+from experiments.data.splits import (
+    Split,
+    cut_times,
+    draw_fold,
+    draw_groups,
+    draw_split,
+    draw_subset,
+)
 from experiments.errors import DataError
 from experiments.io.text import encodable
 from retrofit.patching.target_range import target_fault
@@ -29,6 +36,7 @@ class Case:
 
     dataset: str
     seed: int
+    """Of ``SweepConfig.case_numbers``: under folds it says which of them, too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +60,7 @@ def enumerate_cases(config: SweepConfig) -> tuple[Case, ...]:
     Raises:
         DataError: a data set that no source has, or two names for the same one.
     """
-    cases = tuple(Case(name, seed) for name in _loaders(config) for seed in config.seeds)
+    cases = tuple(Case(name, seed) for name in _loaders(config) for seed in config.case_numbers)
     return cases[: config.limit]
 
 
@@ -90,7 +98,9 @@ def plan_cases(
 
 def _loaders(config: SweepConfig) -> dict[str, Callable[[], Table]]:
     """How to load each data set, by name: those of the sources, then the user's files."""
-    settings = LoadSettings(config.openml, official_splits=config.splits == "official")
+    columns = config.split_columns
+    official = config.splits == "official"
+    settings = LoadSettings(config.openml, official_splits=official, columns=columns)
     loaders: dict[str, Callable[[], Table]] = {}
 
     def add(name: str, load: Callable[[], Table]) -> None:
@@ -103,7 +113,7 @@ def _loaders(config: SweepConfig) -> dict[str, Callable[[], Table]]:
         _, name = resolve(reference)
         add(name, lambda reference=reference: load_table(reference, settings))  # type: ignore[misc]
     for entry in config.files:
-        add(entry.label, lambda entry=entry: load_file(entry))  # type: ignore[misc]
+        add(entry.label, lambda entry=entry: load_file(entry, columns))  # type: ignore[misc]
     return loaders
 
 
@@ -124,7 +134,14 @@ def _plan(case: Case, table: Table, config: SweepConfig) -> PlannedCase:
 
 
 def _split(case: Case, table: Table, config: SweepConfig) -> Split:
-    if config.splits == "ours":
+    how = (config.test_fraction, config.folds)
+    if table.groups is not None:
+        split = draw_groups(case.dataset, case.seed, table.groups, *how)
+    elif table.times is not None:
+        split = cut_times(case.dataset, case.seed, table.times, *how)
+    elif config.folds is not None:
+        split = draw_fold(case.dataset, case.seed, len(table.y), config.folds)
+    elif config.splits == "ours":
         split = draw_split(case.dataset, case.seed, len(table.y), config.test_fraction)
     elif not table.splits:
         raise DataError(f"'{table.name}' comes without official splits; set splits: ours")

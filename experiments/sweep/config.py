@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from experiments.data.settings import FileSet, OpenMLSettings
+from experiments.data.splits import SplitColumns
 from experiments.errors import ConfigError
 from experiments.io.text import readable_name, shortened, visible
 from experiments.io.yaml_file import read_yaml
@@ -74,6 +75,14 @@ class SweepConfig(BaseModel):
     """Each seed draws a split and seeds tabpfn's ensemble; under official splits it is the number
     of one, ``repeat * folds + fold``."""
     splits: Literal["ours", "official"] = "ours"
+    folds: int | None = Field(default=None, ge=2, le=1000)
+    """Each seed draws so many folds; a case's number is then ``seed * folds + fold``."""
+    group_column: str | None = None
+    """Rows with one value of it are never on both sides of a split."""
+    time_column: str | None = None
+    """Train on the earlier rows, test on the later; numbers or dates."""
+    keep_split_column: bool = False
+    """Whether that column is a feature as well."""
     limit: int | None = Field(default=None, ge=1)
     """Run the first so many cases only."""
     test_fraction: float = Field(default=0.3, gt=0, lt=1)
@@ -114,6 +123,18 @@ class SweepConfig(BaseModel):
             eps_mode=self.eps_mode,
         )
 
+    @property
+    def split_columns(self) -> SplitColumns:
+        """The columns that rows are split by."""
+        return SplitColumns(self.group_column, self.time_column, self.keep_split_column)
+
+    @property
+    def case_numbers(self) -> tuple[int, ...]:
+        """The seeds of the cases of one data set: those given, or one per fold of each."""
+        if self.folds is None:
+            return self.seeds
+        return tuple(seed * self.folds + fold for seed in self.seeds for fold in range(self.folds))
+
     @field_validator("datasets", "seeds", "variants")
     @classmethod
     def _no_repeats(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -135,6 +156,21 @@ class SweepConfig(BaseModel):
             raise ValueError("tau: given, and target_presence, which sets it, as well; drop either")
         if named and self.tau is not None:
             raise ValueError(f"tau: given, and '{named[0]}' asks for a calibrated one; drop either")
+        return self
+
+    @model_validator(mode="after")
+    def _one_way_to_split(self) -> SweepConfig:
+        ways = {"folds": self.folds, "group_column": self.group_column}
+        ways |= {"time_column": self.time_column}
+        given = [name for name, value in ways.items() if value is not None]
+        if self.splits == "official" and given:
+            raise ValueError(f"{given[0]}: official splits are as they are; set splits: ours")
+        if self.group_column is not None and self.time_column is not None:
+            raise ValueError("time_column: given, and group_column as well; drop either")
+        if self.keep_split_column and not self.split_columns.names:
+            raise ValueError("keep_split_column: only with group_column or time_column")
+        if max(self.case_numbers) >= 2**32:
+            raise ValueError(f"folds: seed * folds + fold goes beyond {2**32 - 1}; lower the seeds")
         return self
 
     @field_validator("seeds")

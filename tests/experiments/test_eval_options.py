@@ -38,6 +38,9 @@ def asked(monkeypatch: pytest.MonkeyPatch, toy_yaml: str) -> Any:
         ("--test-fraction", "0.2", "test_fraction", 0.2),
         ("--max-train-rows", "50", "max_train_rows", 50),
         ("--splits", "official", "splits", "official"),
+        ("--folds", "5", "folds", 5),
+        ("--group-column", "kind", "group_column", "kind"),
+        ("--time-column", "x", "time_column", "x"),
     ],
 )
 def test_an_option_sets_its_field_and_no_other(

@@ -9,6 +9,7 @@ from pandas.api import types as dtypes
 
 from experiments.data.openml.catalogue import task_id
 from experiments.data.openml.fetch import load_task
+from experiments.data.splits import BY_ROWS, SplitColumns
 from experiments.data.table import Table, make_table
 from experiments.errors import DataError
 
@@ -26,10 +27,14 @@ def load_openml(label: str, settings: LoadSettings) -> Table:
         DataUnavailableError: it is not in the cache and may not or cannot be downloaded.
         DataError: a cached file is damaged, or the task cannot be used for regression.
     """
-    return to_table(load_task(task_id(label), settings), label)
+    return to_table(load_task(task_id(label), settings), label, settings.columns)
 
 
-def to_table(data: TaskData, label: str) -> Table:
+def to_table(
+    data: TaskData,
+    label: str,
+    columns: SplitColumns = BY_ROWS,
+) -> Table:
     """Normalise a parsed task.
 
     Columns are put in order of their names, for the files of one data set differ in theirs.
@@ -38,10 +43,10 @@ def to_table(data: TaskData, label: str) -> Table:
         DataError: the target is no column, is among the ignored ones, or is not numeric.
     """
     where = f"OpenML task {data.task_id}"
-    columns = [str(column) for column in data.frame.columns]
-    if data.target not in columns:
+    names = [str(column) for column in data.frame.columns]
+    if data.target not in names:
         raise DataError(
-            f"{where}: its target '{data.target}' is not one of the columns {', '.join(columns)}; "
+            f"{where}: its target '{data.target}' is not one of the columns {', '.join(names)}; "
             "export the table and give it as --data FILE --target COLUMN"
         )
     if data.target in data.ignored:
@@ -49,8 +54,10 @@ def to_table(data: TaskData, label: str) -> Table:
             f"{where}: its target '{data.target}' is also a column to be ignored; export the table "
             "and give it as --data FILE --target COLUMN"
         )
-    kept = sorted(column for column in columns if column not in data.ignored)
-    frame = data.frame.set_axis(columns, axis="columns")[kept]
+    # A column that must not be learnt from may well say how rows belong together.
+    left_out = [name for name in data.ignored if name not in columns.names]
+    kept = sorted(name for name in names if name not in left_out)
+    frame = data.frame.set_axis(names, axis="columns")[kept]
     frame = frame.apply(_booleans_as_text)
     table = make_table(
         frame,
@@ -59,10 +66,11 @@ def to_table(data: TaskData, label: str) -> Table:
         licence=data.licence,
         source=f"openml:{data.task_id}",
         splits=data.splits,
+        columns=columns,
     )
     notes = list(table.notes)
-    if data.ignored:
-        notes.append(f"left out as the server says: {', '.join(data.ignored)}")
+    if left_out:
+        notes.append(f"left out as the server says: {', '.join(left_out)}")
     if not data.active:
         notes.append("the server no longer lists this data set as active")
     return dataclasses.replace(table, notes=tuple(notes))
