@@ -73,6 +73,9 @@ def evaluate(
     max_train_rows: Annotated[
         int | None, typer.Option(help="Train on so many rows at most. [all]")
     ] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="A scorer of scikit-learn by name; may be repeated.")
+    ] = None,
     n_estimators: Annotated[
         int | None, typer.Option(help="Members of tabpfn's ensemble. [8]")
     ] = None,
@@ -139,6 +142,7 @@ def evaluate(
         "keep_split_column": keep_split_column,
         "test_fraction": test_fraction,
         "max_train_rows": max_train_rows,
+        "metric": metric or None,
         "n_estimators": n_estimators,
         "device": device,
         "threads": threads,

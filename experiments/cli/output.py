@@ -167,7 +167,7 @@ def say_notes(notes: Sequence[str], table: Path) -> None:
 
 def summary_json(summary: Summary) -> dict[str, Any]:
     """Everything of a summary that programs may want, and what each score is."""
-    from experiments.sweep.metrics import SCORES
+    from experiments.sweep.metrics import scores as registered
 
     names = [
         "statuses",
@@ -183,7 +183,9 @@ def summary_json(summary: Summary) -> dict[str, Any]:
     about = ("name", "label", "better", "unit", "table")
     scores = {
         "variants": {item.variant: item.figures for item in summary.scores},
-        "registry": [{name: getattr(score, name) for name in about} for score in SCORES],
+        "registry": [
+            {name: getattr(score, name) for name in about} for score in registered(summary.own)
+        ],
     }
     return {**{name: getattr(summary, name) for name in names}, "scores": scores}
 

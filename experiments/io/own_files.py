@@ -18,6 +18,7 @@ TABLES = (
     "summary.csv",
     "summary.md",
     "coverage.csv",
+    "metrics.csv",
     "presence_sweep.csv",
     "baselines.csv",
     "baselines.md",

@@ -69,7 +69,9 @@ def parts(summary: Summary) -> dict[str, Part]:
         "changes": Part("RMSE change against stock", show(CHANGES, variants)),
         "tests": Part("Tests over data sets", show(TESTS, variants)),
         "presence": Part("Target presence", show(PRESENCE, presence_points(summary))),
-        "scores": Part("Other scores", show([_VARIANT, *score_columns()], summary.scores)),
+        "scores": Part(
+            "Other scores", show([_VARIANT, *score_columns(summary.own)], summary.scores)
+        ),
         "baselines": Part(
             "RMSE of the stock host / RMSE of a baseline", _baselines(summary.baselines)
         ),

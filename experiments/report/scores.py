@@ -51,8 +51,8 @@ class _Comparison(NamedTuple):
     of: Callable[[pd.Series[float], pd.Series[float]], pd.Series[float]]
 
 
-def _comparisons() -> Iterator[_Comparison]:
-    for score in metrics.SCORES:
+def _comparisons(own: Iterable[str]) -> Iterator[_Comparison]:
+    for score in metrics.scores(own):
         name, stem, label = score.name, score.stem or score.name, score.label
         change, form = f"{label} change", score.form or str
         if score.beside is Beside.PERCENT:
@@ -73,15 +73,15 @@ def _comparisons() -> Iterator[_Comparison]:
             yield _Comparison(f"{stem}_variant", f"{label} variant", form, name, lambda own, _: own)
 
 
-def score_columns() -> list[Column[ScoreChange]]:
-    """The columns that are shown of the scores beside stock's."""
+def score_columns(own: Iterable[str]) -> list[Column[ScoreChange]]:
+    """The columns that are shown of the scores beside stock's; ``own`` are scorers by name."""
 
     def value(name: str) -> Callable[[ScoreChange], float]:
         return lambda item: item.figures[name]
 
     return [
         Column(item.name, item.header, item.form, value(item.name))
-        for item in _comparisons()
+        for item in _comparisons(own)
         if item.header
     ]
 
@@ -89,14 +89,27 @@ def score_columns() -> list[Column[ScoreChange]]:
 def write_side_tables(folder: Path, rows: Iterable[CaseRow]) -> None:
     """Write the tables of scores that ``cases.csv`` has no column for, such as ``coverage.csv``."""
     kept = list(rows)
+    if own := list(dict.fromkeys(name for row in kept for name in own_names(row.scores))):
+        scored = [
+            (*(getattr(row, key) for key in schema.KEYS), *(row.scores[name] for name in own))
+            for row in kept
+            if row.scores.keys() >= set(own)
+        ]
+        write_atomic(folder / metrics.OWN, csv_text(((*schema.KEYS, *own), *scored)))
     for table in schema.tables():
         if table != metrics.CASES:
             names = schema.columns(table)[len(schema.KEYS) :]
-            scored = [
+            known = [
                 r for r in kept if any(math.isfinite(r.scores.get(n, math.nan)) for n in names)
             ]
-            lines = [schema.columns(table), *(schema.to_cells(row, table) for row in scored)]
+            lines = [schema.columns(table), *(schema.to_cells(row, table) for row in known)]
             write_atomic(folder / table, csv_text(lines))
+
+
+def own_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Those that no registered score has: scikit-learn's scorers."""
+    known = {score.name for score in metrics.SCORES}
+    return tuple(name for name in names if name not in known)
 
 
 def with_side_tables(folder: Path, cases: pd.DataFrame) -> pd.DataFrame:
@@ -107,14 +120,19 @@ def with_side_tables(folder: Path, cases: pd.DataFrame) -> pd.DataFrame:
     """
     for table in schema.tables():
         if table != metrics.CASES:
-            cases = cases.merge(_read(folder / table), on=list(schema.KEYS), how="left")
+            names = schema.columns(table)
+            cases = cases.merge(_read(folder / table, names), on=list(schema.KEYS), how="left")
+    path = folder / metrics.OWN
+    if path.is_file():
+        header = tuple(path.read_text(encoding="utf-8").partition("\n")[0].split(","))
+        own = own_names(header[len(schema.KEYS) :])
+        cases = cases.merge(_read(path, (*schema.KEYS, *own)), on=list(schema.KEYS), how="left")
     return cases
 
 
-def _read(path: Path) -> pd.DataFrame:
+def _read(path: Path, names: tuple[str, ...]) -> pd.DataFrame:
     import pandas as pd
 
-    names = schema.columns(path.name)
     frame: pd.DataFrame = pd.DataFrame(columns=list(names), dtype=str)
     if path.is_file():
         frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8")
@@ -133,19 +151,21 @@ def _read(path: Path) -> pd.DataFrame:
     return frame
 
 
-def score_changes(cases: pd.DataFrame, variants: Iterable[str]) -> tuple[ScoreChange, ...]:
+def score_changes(
+    cases: pd.DataFrame, variants: Iterable[str], own: Iterable[str] = ()
+) -> tuple[ScoreChange, ...]:
     """Compare the scores of ``variants`` with stock's, case by case."""
-    keys = ["suite", "dataset", "seed"]
-    columns = [*keys, *(score.name for score in metrics.SCORES)]
+    keys, asked = ["suite", "dataset", "seed"], tuple(own)
+    columns = [*keys, *(score.name for score in metrics.scores(asked))]
     scored = cases[cases["status"] == "ok"]
     stock = scored.loc[scored["variant"] == STOCK, columns]
     changes = []
     for variant in variants:
-        own = scored.loc[scored["variant"] == variant, columns]
-        pairs = own.merge(stock, on=keys, suffixes=("", "_stock"))
+        theirs = scored.loc[scored["variant"] == variant, columns]
+        pairs = theirs.merge(stock, on=keys, suffixes=("", "_stock"))
         figures = {
             item.name: _mean(item.of(pairs[item.score], pairs[f"{item.score}_stock"]))
-            for item in _comparisons()
+            for item in _comparisons(asked)
         }
         changes.append(ScoreChange(variant, len(pairs), figures))
     return tuple(changes)

@@ -11,7 +11,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from experiments.report import stats
-from experiments.report.scores import ScoreChange, score_changes, with_side_tables
+from experiments.report.scores import ScoreChange, own_names, score_changes, with_side_tables
 from experiments.sweep import run_record, schema
 from experiments.sweep.folder.results import read_cases
 from experiments.sweep.variant_name import STOCK
@@ -61,6 +61,8 @@ class Summary:
     null_radius: dict[str, NullRadius]
     scores: tuple[ScoreChange, ...]
     """The scores but RMSE beside stock's, in the order of ``variants``."""
+    own: tuple[str, ...]
+    """Names of the scorers among them that this run was asked for."""
     baselines: tuple[BaselineRatio, ...]
     statuses: dict[str, int]
     """Rows of ``cases.csv`` by status."""
@@ -126,13 +128,16 @@ def summarise_folder(folder: Path, *, margin_pct: float) -> Summary:
     pairs = stats.paired(cases[~cases["variant"].isin(BASELINES)])
     names = sorted(pairs["variant"].unique(), key=schema.variant_rank)
     failed = cases[cases["status"] == "failed"]
+    scored = with_side_tables(folder, cases)
+    own = own_names(name for name in scored.columns if name not in cases.columns)
     return Summary(
         variants=tuple(
             stats.summarise(pairs, name, margin_pct=margin_pct, noise_pct=largest) for name in names
         ),
         noise=noise,
         null_radius=_null_radii(run),
-        scores=score_changes(with_side_tables(folder, cases), names),
+        scores=score_changes(scored, names, own),
+        own=own,
         baselines=tuple(
             BaselineRatio(name, *stats.geometric_mean_ratio(cases, name))
             for name in BASELINES

@@ -89,6 +89,8 @@ class SweepConfig(BaseModel):
     """Share of test rows in a split of ours."""
     max_train_rows: int | None = Field(default=None, ge=2)
     """Train on that many rows at most, drawn with the case's seed, the same for all variants."""
+    metric: tuple[str, ...] = ()
+    """Names of scikit-learn's scorers, beside the scores that every run has."""
     n_estimators: int = Field(default=8, ge=1, le=10_000)
     device: str = "cpu"
     """``cpu``, ``cuda``, ``cuda:N``, ``mps``, or ``auto``; settled before the first case."""
@@ -135,7 +137,17 @@ class SweepConfig(BaseModel):
             return self.seeds
         return tuple(seed * self.folds + fold for seed in self.seeds for fold in range(self.folds))
 
-    @field_validator("datasets", "seeds", "variants")
+    @field_validator("metric")
+    @classmethod
+    def _scorers_exist(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if names:
+            from experiments.sweep.scorers import require_scorer
+
+            for name in names:
+                require_scorer(name)
+        return names
+
+    @field_validator("datasets", "metric", "seeds", "variants")
     @classmethod
     def _no_repeats(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
         repeated = sorted({str(value) for value in values if values.count(value) > 1})

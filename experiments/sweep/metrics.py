@@ -17,10 +17,11 @@ import numpy as np
 from experiments.errors import NonFiniteScoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 CASES = "cases.csv"
 COVERAGE = "coverage.csv"
+OWN = "metrics.csv"
 _NO_SPREAD = 1e-6
 """Predictions whose spread is below this share of the targets' carry no information."""
 _FLOAT32_EPS = 2.0**-23
@@ -145,6 +146,26 @@ SCORES: tuple[Score, ...] = (
         stem="coverage",
     ),
 )
+
+
+def own_score(name: str) -> Score:
+    """The score of scikit-learn's scorer ``name``, by which more is better."""
+
+    def measure(y_N: np.ndarray, prediction: Prediction) -> float:
+        from experiments.sweep.scorers import scorer_value
+
+        return scorer_value(name, y_N, prediction.mean_N)
+
+    form = "{:.6g}".format
+    return Score(name, name, "higher", measure, Beside.DIFFERENCE, form, table=OWN)
+
+
+def scores(own: Iterable[str] = ()) -> tuple[Score, ...]:
+    """The registered scores, and those of scorers that were asked for; a name counts once."""
+    known = {one.name for one in SCORES}
+    return (*SCORES, *(own_score(name) for name in own if name not in known))
+
+
 FIRST = ("rmse", "mae", "r2", "nll")
 """Scores that every ``cases.csv`` has; of the others an older one may lack some."""
 
@@ -154,8 +175,10 @@ def levels() -> tuple[float, ...]:
     return tuple(sorted({level for score in SCORES for level in score.quantiles}))
 
 
-def score(prediction: Prediction, y_N: np.ndarray) -> dict[str, float]:
+def score(prediction: Prediction, y_N: np.ndarray, own: Iterable[str] = ()) -> dict[str, float]:
     """Every registered score by its name; NaN where the prediction has not what it needs.
+
+    ``own`` are names of scikit-learn's scorers, which are NaN where they refuse the targets.
 
     Raises:
         NonFiniteScoreError: an error is too large for float64.
@@ -163,7 +186,7 @@ def score(prediction: Prediction, y_N: np.ndarray) -> dict[str, float]:
     known = prediction.quantiles.keys()
     found = {
         one.name: one.measure(y_N, prediction) if known >= set(one.quantiles) else math.nan
-        for one in SCORES
+        for one in scores(own)
     }
     # Others are NaN where they are not defined, which is no fault.
     bad = [name for name, value in found.items() if math.isinf(value)]

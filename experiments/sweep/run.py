@@ -186,7 +186,10 @@ class _Keys:
             split_sha256=split_sha256,
             seed=case.seed,
             variant=name,
-            settings=variant_settings(config, name) if known is None else known,
+            settings=(
+                *(variant_settings(config, name) if known is None else known),
+                *(("metric", scorer) for scorer in config.metric),
+            ),
             host_sha256=self.host_sha256 if hosted else "",
             n_estimators=config.n_estimators if hosted else 0,
             dtype=DTYPE if hosted else "float64",

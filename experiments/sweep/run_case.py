@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 import traceback
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from experiments.errors import CaseError
 from experiments.io.text import shortened, visible
 from experiments.machine.memory import peak_rss_mb
 from experiments.sweep.baselines import BASELINES, run_baseline
-from experiments.sweep.metrics import Prediction, collapsed, score
+from experiments.sweep.metrics import OWN, Prediction, collapsed, score, scores
 from experiments.sweep.noise import REPEAT, RERUNS
 from experiments.sweep.predict import predict
 from experiments.sweep.schema import CaseRow, fault
@@ -58,6 +59,8 @@ class Parts:
     y_train: np.ndarray
     X_test: pd.DataFrame
     y_test: np.ndarray
+    metric: tuple[str, ...] = ()
+    """Scorers of the user's choice."""
 
 
 def run_case(
@@ -74,7 +77,7 @@ def run_case(
         for row in rows.values():
             yield Result(dataclasses.replace(row, status="skipped", error=planned.skip))
         return
-    parts = _parts(planned)
+    parts = _parts(planned, config)
     if planned.fault:
         for row in rows.values():
             yield _failed(row, CaseError(planned.fault))
@@ -136,13 +139,14 @@ def _blank_row(config: SweepConfig, planned: PlannedCase, subjects: Subjects, na
     )
 
 
-def _parts(planned: PlannedCase) -> Parts:
+def _parts(planned: PlannedCase, config: SweepConfig) -> Parts:
     table, split = planned.table, planned.split
     return Parts(
         table.X.iloc[split.train],
         table.y[split.train],
         table.X.iloc[split.test],
         table.y[split.test],
+        config.metric,
     )
 
 
@@ -215,19 +219,19 @@ def _scored(
     first = predictions[0]
     if isinstance(first, BaseException):
         raise first
-    scores = score(first, parts.y_test)
+    found = score(first, parts.y_test, parts.metric)
     seconds = [p.seconds for p in predictions if isinstance(p, Prediction)]
     one_value = collapsed(first, parts.y_test)
     remark = "all predicted means are equal, up to rounding" if one_value else ""
-    fields = {"scores": scores, "predict_s": median(seconds), "error": remark}
+    fields = {"scores": found, "predict_s": median(seconds), "error": remark}
     return fields, {"predict_seconds": seconds}
 
 
 def _baseline(name: str, planned: PlannedCase, parts: Parts) -> tuple[dict[str, Any], Details]:
     outcome = run_baseline(name, planned.case.seed, parts.X_train, parts.y_train, parts.X_test)
-    scores = score(outcome.prediction, parts.y_test)
+    found = score(outcome.prediction, parts.y_test, parts.metric)
     seconds = outcome.prediction.seconds
-    return {"scores": scores, "fit_s": outcome.fit_s, "predict_s": seconds}, {}
+    return {"scores": found, "fit_s": outcome.fit_s, "predict_s": seconds}, {}
 
 
 def _guard(
@@ -237,6 +241,10 @@ def _guard(
     if isinstance(outcome, BaseException):
         return _failed(row, outcome)
     fields, details = outcome
+    undefined = [one.name for one in scores(fields["scores"]) if one.table == OWN]
+    undefined = [name for name in undefined if math.isnan(fields["scores"][name])]
+    if undefined and not fields.get("error"):
+        fields["error"] = f"not defined on these targets: {', '.join(undefined)}"
     if remark:
         fields |= {"status": "constant", "error": remark}
     done = dataclasses.replace(row, **fields, peak_rss_mb=peak_rss_mb())

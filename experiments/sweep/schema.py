@@ -104,6 +104,7 @@ def to_cells(row: CaseRow, table: str = metrics.CASES) -> list[Any]:
 def to_json(row: CaseRow) -> dict[str, Any]:
     """The row as plain JSON types with every score beside its other fields, NaN as null."""
     names = dict.fromkeys(name for table in tables() for name in columns(table))
+    names |= dict.fromkeys(row.scores)
     values = {name: _value(row, name) for name in names}
     return {
         name: None if isinstance(value, float) and math.isnan(value) else value

@@ -41,6 +41,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, toy_yaml: str) -> Any:
         ("--folds", "5", "folds", 5),
         ("--group-column", "kind", "group_column", "kind"),
         ("--time-column", "x", "time_column", "x"),
+        ("--metric", "r2", "metric", ("r2",)),
     ],
 )
 def test_an_option_sets_its_field_and_no_other(
