@@ -27,13 +27,24 @@ _BRACKETED = re.compile(r"<(.*)>|\((.*)\)|\[(.*)\]|\{(.*)\}", re.DOTALL)
 _MONTH = r"(jan|feb|mar|mär|apr|may|mai|jun|jul|aug|sep|oct|okt|nov|dec|dez)[^\W\d_]*\.?"
 _YEAR = r"(\d{4}|\d{2})"
 _CLOCK = r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?(\s*[ap]\.?m\.?)?"
+_WEEKDAY = r"(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?,?\s+"
 _DAY = (
     rf"\d{{4}}([-/.])\d{{1,2}}\2\d{{1,2}}|\d{{1,2}}([-/.])\d{{1,2}}\3{_YEAR}"
     rf"|\d{{1,2}}[-/. ]+{_MONTH}[-/., ]+{_YEAR}"
     rf"|{_MONTH}[-/. ]*\d{{1,2}}(st|nd|rd|th)?[-/., ]+{_YEAR}"
+    rf"|{_MONTH}\s+\d{{1,2}}\s+{_CLOCK}(\s+[a-z]+)?\s+\d{{4}}"
+    r"|\d{4}\s?年\s?\d{1,2}\s?月(\s?\d{1,2}\s?日)?"
 )
+_PERIOD = (
+    rf"{_MONTH}[-/., ]*\d{{4}}|(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[-']+\d{{2}}"
+    r"|(19|20)\d{2}([-/](0[1-9]|1[0-2])|[-/ ]?(q[1-4]|w\d{1,2}))|q[1-4][-/ ]+(19|20)\d{2}"
+)
+"""A month, a quarter or a week of a year."""
 _DATE = re.compile(
-    rf"({_DAY})([t ,]+{_CLOCK}(\s*(z|utc|gmt|[+-]\d{{2}}:?\d{{2}}))?)?|{_CLOCK}", re.IGNORECASE
+    rf"(?:{_WEEKDAY})?({_DAY})([t :,]+{_CLOCK}(\s*(z|utc|gmt|[+-]\d{{2}}:?\d{{2}}))?(\[.*\])?)?"
+    rf"|{_CLOCK}"
+    rf"|\d{{8}}t\d{{4,6}}([.,]\d+)?(z|[+-]\d{{2}}:?\d{{2}})?|{_PERIOD}",
+    re.IGNORECASE,
 )
 _ONLY_CLOCK = re.compile(_CLOCK, re.IGNORECASE)
 
@@ -43,10 +54,10 @@ _CURRENCIES = (
     "|SGD|HKD|THB|IDR|MYR|PHP|VND|ILS|AED|SAR|UAH|RON|BGN|kr|zł|Kč|Ft|Rs|Fr"
 )
 _GROUPED = re.compile(
-    r"([+-]?)([1-9]\d{0,2})([ ,.'’_\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\N{THIN SPACE}])"
+    r"([+-]?)([1-9]\d{0,2})([\s,.'’_\N{ARABIC THOUSANDS SEPARATOR}])"
     r"((?:\d{2,3}\3)*\d{3})(?:(?!\3)[.,](\d*))?"
 )
-_AMOUNT = re.compile(r"[<>≤≥~≈]\s*([+-]?[\d.,]+)|([+-]?\d[\d.,]*)\s*([^\W\d_]{1,5}[²³]?|\+)")
+_AMOUNT = re.compile(r"[^\w/:]*\d([^\w/:-]?\d)*[^\w/:-]*([^\W\d_]{1,5}[²³]?)?[^\w/:]*")
 
 
 def is_number(cell: str, decimal: str) -> bool:
@@ -77,7 +88,7 @@ def is_clock(cell: str) -> bool:
 
 
 def is_amount(cell: str) -> bool:
-    """Whether the cell is a number with a unit behind it, or a sign of comparison before it."""
+    """Whether the cell is a number with a unit behind it, or with any signs around it."""
     return _AMOUNT.fullmatch(cell) is not None
 
 

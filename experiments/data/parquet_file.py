@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from experiments.data.settings import FileSet
 
-_LABELS = re.compile(r"__index_level_\d+__")
-"""Names under which pandas stores labels without a name, for readers that are not pandas."""
+_LABELS = re.compile(r"__index_level_\d+__|\s*")
+"""What stands for labels without a name: pandas' own, for readers that are not pandas, or none."""
 
 
 def read_parquet(entry: FileSet, notes: list[str]) -> pd.DataFrame:
@@ -40,7 +40,8 @@ def read_parquet(entry: FileSet, notes: list[str]) -> pd.DataFrame:
     made_up = [name for name in map(str, frame.columns) if _LABELS.fullmatch(name)]
     labels = [name for name in made_up if name not in entry.drop]
     if labels:
-        notes.append(f"row labels without a name are left out: {', '.join(labels)}")
+        shown = ", ".join(name.strip() or "column ''" for name in labels)
+        notes.append(f"row labels without a name are left out: {shown}")
     kept: pd.DataFrame = frame.drop(columns=labels)
     return kept
 
@@ -66,7 +67,7 @@ def _decoded(path: Path, notes: list[str]) -> pd.DataFrame:
 
 
 def _with_named_levels(frame: pd.DataFrame, path: Path, notes: list[str]) -> pd.DataFrame:
-    nameless = [level for level, name in enumerate(frame.index.names) if name is None]
+    nameless = [level for level, name in enumerate(frame.index.names) if not str(name or "").strip()]
     if nameless:
         example = frame.index.get_level_values(nameless[0])[:1].tolist()
         notes.append(f"row labels without a name are left out, such as {example}")

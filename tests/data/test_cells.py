@@ -29,6 +29,8 @@ MARKERS = _SPELLINGS.split()
 OTHER_SIGNS = {
     "1,234,567": "marks between its digits",
     "12 345": "marks between its digits",
+    "12\N{FIGURE SPACE}345": "marks between its digits",
+    "12\N{ARABIC THOUSANDS SEPARATOR}345": "marks between its digits",
     "12\N{NO-BREAK SPACE}345": "marks between its digits",
     "12\N{NARROW NO-BREAK SPACE}345,5": "marks between its digits",
     "12'345": "marks between its digits",
@@ -170,12 +172,18 @@ def test_column_of_words_keeps_its_few_numbers_and_names_the_words(tmp_path: Pat
     assert "column 'size': 'NA' kept as a word, not as missing" in told
 
 
-def test_amounts_with_units_are_words_with_a_note(tmp_path: Path) -> None:
-    table = read(tmp_path, csv({row: f"{row % 5} kg" for row in range(ROWS)}))
+@pytest.mark.parametrize(
+    "form", ["{} kg", "£{}k", "[{}]", "{}†", "±{}", "1·{}", "1٫{}", "<{}", "{}°", "{}.5 pct"]
+)
+def test_amounts_with_units_or_signs_are_words_with_a_note(tmp_path: Path, form: str) -> None:
+    table = read(tmp_path, csv({row: form.format(row % 5) for row in range(ROWS)}))
     assert table.categorical == ("size",)
-    assert "column 'size' holds amounts such as '0 kg'" in "; ".join(table.notes)
-    plain = read(tmp_path, csv({row: f"house {row % 5}" for row in range(ROWS)}))
-    assert plain.notes == ()
+    assert f"column 'size' holds amounts such as '{form.format(0)}'" in "; ".join(table.notes)
+
+
+@pytest.mark.parametrize("form", ["house {}", "B{}", "a-{}", "1/{}", "00:0{}x"])
+def test_names_with_numbers_are_words_without_a_note(tmp_path: Path, form: str) -> None:
+    assert read(tmp_path, csv({row: form.format(row % 5) for row in range(ROWS)})).notes == ()
 
 
 @pytest.mark.parametrize("missing", ["NA", "<NA>", "NULL", ""])
@@ -200,6 +208,17 @@ DATES = (
     "Mar 10, 2024",
     "2024-03-10T09:30:00Z",
     "2024-03-10 09:30",
+    "2024-03-10 09:30:00+00:00[UTC]",
+    "20240310T093000",
+    "10/Mar/2024:13:55:36",
+    "Sun, 10 Mar 2024",
+    "Sun Mar 10 09:30:00 2024",
+    "2024年3月10日",
+    "2024-03",
+    "March 2024",
+    "Jan-24",
+    "2024Q1",
+    "2024-W10",
     "09:30",
 )
 
@@ -213,7 +232,7 @@ def test_dates_are_refused_whatever_stands_between(tmp_path: Path, date: str, re
     assert f"'{date}'" in str(caught.value)
 
 
-@pytest.mark.parametrize("word", ["1.2.3", "10-20", "3 of 4", "2024-25"])
+@pytest.mark.parametrize("word", ["1.2.3", "10-20", "3 of 4", "2024-25", "Mark 12", "Q5"])
 def test_words_that_are_no_dates_stay_words(tmp_path: Path, word: str) -> None:
     cells = {row: f"{word}" if row % 2 else "other" for row in range(ROWS)}
     assert read(tmp_path, csv(cells)).categorical == ("size",)

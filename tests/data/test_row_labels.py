@@ -111,6 +111,18 @@ def test_labels_that_pandas_named_are_left_out_unless_they_hold_data(
     assert "Unnamed: 0" in write(FRAME.assign(**{"Unnamed: 0": FRAME["a"] ** 2})).X
 
 
+@pytest.mark.parametrize("name", ["", " "])
+def test_column_of_parquet_without_a_name_is_left_out(tmp_path: Path, name: str) -> None:
+    labels = RNG.permutation(3 * ROWS)[:ROWS]
+    stored = pa.Table.from_pandas(FRAME.assign(**{name: labels}), preserve_index=False)
+    pq.write_table(stored.replace_schema_metadata(None), tmp_path / "t.pq")
+    table = load(tmp_path / "t.pq")
+    assert table.sha256 == as_csv(FRAME, tmp_path).sha256
+    assert f"{NOTE}: column ''" in table.notes
+    FRAME.set_axis(pd.Index(labels, name=name)).to_parquet(tmp_path / "t.pq")
+    assert load(tmp_path / "t.pq").sha256 == table.sha256
+
+
 def test_labels_may_still_be_dropped_by_name(tmp_path: Path) -> None:
     stored = pa.Table.from_pandas(FRAME[FRAME["b"] > 0]).replace_schema_metadata(None)
     pq.write_table(stored, tmp_path / "t.pq")
