@@ -67,7 +67,8 @@ def _decoded(path: Path, notes: list[str]) -> pd.DataFrame:
 
 
 def _with_named_levels(frame: pd.DataFrame, path: Path, notes: list[str]) -> pd.DataFrame:
-    nameless = [level for level, name in enumerate(frame.index.names) if not str(name or "").strip()]
+    names = frame.index.names
+    nameless = [level for level, name in enumerate(names) if not str(name or "").strip()]
     if nameless:
         example = frame.index.get_level_values(nameless[0])[:1].tolist()
         notes.append(f"row labels without a name are left out, such as {example}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from typing import TYPE_CHECKING, Any
 
 from experiments.io.text import shortened, visible
@@ -35,7 +36,10 @@ def read_object(path: Path) -> dict[str, Any]:
         UnreadableJsonError: it cannot be read, is damaged, or holds something else.
     """
     try:
-        if path.stat().st_size > MAX_BYTES:
+        facts = path.stat()
+        if not stat.S_ISREG(facts.st_mode):
+            raise UnreadableJsonError("no regular file")
+        if facts.st_size > MAX_BYTES:
             raise UnreadableJsonError(f"larger than {MAX_BYTES // 2**20} MiB")
         content = json.loads(path.read_bytes().decode("utf-8"), parse_constant=_refuse_constant)
     except (FileNotFoundError, UnreadableJsonError):
