@@ -76,6 +76,9 @@ def evaluate(
     metric: Annotated[
         list[str] | None, typer.Option(help="A scorer of scikit-learn by name; may be repeated.")
     ] = None,
+    save_predictions: Annotated[
+        bool | None, typer.Option("--save-predictions", help="Keep every model's predictions.")
+    ] = None,
     n_estimators: Annotated[
         int | None, typer.Option(help="Members of tabpfn's ensemble. [8]")
     ] = None,
@@ -143,6 +146,7 @@ def evaluate(
         "test_fraction": test_fraction,
         "max_train_rows": max_train_rows,
         "metric": metric or None,
+        "save_predictions": save_predictions,
         "n_estimators": n_estimators,
         "device": device,
         "threads": threads,

@@ -19,12 +19,13 @@ TABLES = (
     "summary.md",
     "coverage.csv",
     "metrics.csv",
+    "predictions.parquet",
     "presence_sweep.csv",
     "baselines.csv",
     "baselines.md",
 )
 REPORT_FILES = ("report.md", "report.html", "summary.tex")
-FIGURES = ("forest", "tau", "presence_sweep")
+FIGURES = ("forest", "tau", "presence_sweep", "predictions")
 RECORD_FOLDERS = ("cases", "noise")
 _RUN = "run.json"
 _FIGURE_FOLDER = "figures"

@@ -48,21 +48,22 @@ def pictures(summary: Summary) -> tuple[Picture, ...]:
         MissingExtraError: matplotlib is not installed.
     """
     drawn = []
-    about = _about(summary)
+    whose = about(summary)
     names = _plain_variants(summary)
     if names:
-        title = f"RMSE change of each case against stock; {about}"
+        title = f"RMSE change of each case against stock; {whose}"
         drawn.append(render("forest", title, lambda: _forest(summary, names)))
     if presence_sweep.presence_points(summary):
-        title = f"RMSE change and null radius against target presence; {about}"
+        title = f"RMSE change and null radius against target presence; {whose}"
         drawn.append(render("presence_sweep", title, lambda: _presence(summary)))
     if summary.run.get("patches"):
-        title = f"tau and null radius of each stream; {about}"
+        title = f"tau and null radius of each stream; {whose}"
         drawn.append(render("tau", title, lambda: _tau(summary)))
     return tuple(drawn)
 
 
-def _about(summary: Summary) -> str:
+def about(summary: Summary) -> str:
+    """Whose figures these are, for a title."""
     note = " (this project's own, not Prior Labs' model)" if summary.built_in else ""
     return f"{label(summary.suite)} on host {label(summary.host)}{note}"
 
@@ -113,7 +114,7 @@ def _forest(summary: Summary, names: list[str]) -> Figure:
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("change of RMSE against stock, percent (left of 0: smaller error)")
-    literal(axes.set_title(_about(summary), loc="left", fontsize=9.5))
+    literal(axes.set_title(about(summary), loc="left", fontsize=9.5))
     figure.legend(loc="outside lower left", ncols=4, fontsize=8)
     return figure
 
@@ -200,7 +201,7 @@ def _tau(summary: Summary) -> Figure:
         axes.set_ylim(-len(order) + 0.4, 0.6)
     left.set_xlabel("tau, in units of the squared carrier norm")
     right.set_xlabel("null radius / median carrier norm")
-    literal(figure.suptitle(_about(summary), x=0.01, ha="left", fontsize=9.5))
+    literal(figure.suptitle(about(summary), x=0.01, ha="left", fontsize=9.5))
     figure.legend(loc="outside lower left", ncols=4, fontsize=8)
     return figure
 
@@ -243,6 +244,6 @@ def _presence(summary: Summary) -> Figure:
     left.yaxis.set_major_formatter("{x:g}")
     left.set_ylabel(f"mean RMSE change, % (linear to ±{_LINEAR_PCT:g})")
     right.set_ylabel("null radius (solid: median, dashed: largest)")
-    literal(figure.suptitle(_about(summary), x=0.01, ha="left", fontsize=9.5))
+    literal(figure.suptitle(about(summary), x=0.01, ha="left", fontsize=9.5))
     figure.legend(loc="outside lower left", ncols=4, fontsize=8)
     return figure

@@ -53,7 +53,7 @@ def write_report(
         config = read(folder).get("config", {})
         margin_pct = float(config.get("equivalence_margin_pct", DEFAULT_MARGIN_PCT))
     summary = summarise_folder(folder, margin_pct=margin_pct)
-    drawn = _pictures(summary) if figures else ()
+    drawn = _pictures(folder, summary) if figures else ()
     contents: dict[str, str | bytes] = {
         "report.md": _markdown(summary, drawn),
         "summary.tex": latex.summary_file(summary),
@@ -65,10 +65,11 @@ def write_report(
     return WrittenReport(summary, tuple(write_files(folder if out is None else out, contents)))
 
 
-def _pictures(summary: Summary) -> Sequence[Picture]:
-    from experiments.report.plots import pictures
+def _pictures(folder: Path, summary: Summary) -> Sequence[Picture]:
+    from experiments.report.plots import about, pictures
+    from experiments.report.predictions import prediction_pictures
 
-    return pictures(summary)
+    return (*pictures(summary), *prediction_pictures(folder, about(summary)))
 
 
 def _markdown(summary: Summary, drawn: Sequence[Picture]) -> str:

@@ -91,6 +91,8 @@ class SweepConfig(BaseModel):
     """Train on that many rows at most, drawn with the case's seed, the same for all variants."""
     metric: tuple[str, ...] = ()
     """Names of scikit-learn's scorers, beside the scores that every run has."""
+    save_predictions: bool = False
+    """Keep what every model predicts for every test row."""
     n_estimators: int = Field(default=8, ge=1, le=10_000)
     device: str = "cpu"
     """``cpu``, ``cuda``, ``cuda:N``, ``mps``, or ``auto``; settled before the first case."""

@@ -25,6 +25,7 @@ from experiments.sweep.engines.engine import LOCAL, Engine, run_jobs
 from experiments.sweep.engines.worker import Job, Setup
 from experiments.sweep.folder.keys import ResultKey
 from experiments.sweep.folder.lock import folder_lock
+from experiments.sweep.folder.predictions import DETAIL, require_parquet, write_predictions
 from experiments.sweep.folder.store import ResultStore, prepare_folder
 from experiments.sweep.noise import noise_names
 from experiments.sweep.variant_name import is_noise
@@ -92,6 +93,7 @@ def run_sweep(
     Raises:
         ConfigError: there is no such device, or not so many threads, here; nothing has been
             touched then.
+        MissingExtraError: predictions are to be saved, and nothing here writes parquet.
         ResultsError: the folder cannot be written, is in use, or belongs to another run.
         DataError: a name is unknown, or no table can be had; nothing has been computed then.
         retrofit.errors.RetrofitError: the host cannot be loaded or patched; likewise.
@@ -103,6 +105,8 @@ def run_sweep(
     config = config.model_copy(update={"device": resolve_device(config.device)})
     if engine.dask in (None, LOCAL):
         refuse_too_many(config.threads)
+    if config.save_predictions:
+        require_parquet()
     prepare_folder(folder)
     threads = config.threads or torch.get_num_threads()
     with folder_lock(folder), pinned_threads(threads):
@@ -135,6 +139,7 @@ def run_sweep(
         with _disk_errors(folder):
             for store in (cases, noise):
                 store.write_table()
+            write_predictions(folder, finished)
             write_side_tables(folder, (item.row for item in finished))
             tables.write_tables(folder, margin_pct=config.equivalence_margin_pct)
             run_record.write(folder, run_record.end(record, finished, folder))
@@ -243,7 +248,11 @@ def _remaining(
         wanted = tuple(
             name
             for name in row_names(config)
-            if not (noise if is_noise(name) else cases).finished(keys(case, name))
+            if not (
+                noise.finished(keys(case, name))
+                if is_noise(name)
+                else cases.finished(keys(case, name), DETAIL if config.save_predictions else "")
+            )
         )
         if wanted:
             jobs.append(Job(case, wanted))

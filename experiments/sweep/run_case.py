@@ -18,6 +18,7 @@ from experiments.errors import CaseError
 from experiments.io.text import shortened, visible
 from experiments.machine.memory import peak_rss_mb
 from experiments.sweep.baselines import BASELINES, run_baseline
+from experiments.sweep.folder.predictions import detail
 from experiments.sweep.metrics import OWN, Prediction, collapsed, score, scores
 from experiments.sweep.noise import REPEAT, RERUNS
 from experiments.sweep.predict import predict
@@ -61,6 +62,8 @@ class Parts:
     y_test: np.ndarray
     metric: tuple[str, ...] = ()
     """Scorers of the user's choice."""
+    rows: np.ndarray | None = None
+    """Row numbers of the test part where its predictions are kept."""
 
 
 def run_case(
@@ -97,12 +100,13 @@ def run_case(
     models = {patched.name: patched.model for patched in subjects.patched}
     # A failing warm-up fails again, and is recorded, in stock's own row.
     warm = _attempt(partial(predict, fitted, parts.X_test, parts.y_test))
+    rerun = dataclasses.replace(parts, rows=None)
     for name in _rotated(list(rows), planned.case.seed):
         row = dataclasses.replace(rows[name], fit_s=fit_s)
         if name == REPEAT:
-            work = partial(_scored, [warm], parts)
+            work = partial(_scored, [warm], rerun)
         elif name in RERUNS:
-            work = partial(_rerun, name, fitted, parts)
+            work = partial(_rerun, name, fitted, rerun)
         elif name in models:
             work = partial(_patched, config.timing_repeats, fitted, models[name], parts, subjects)
         else:
@@ -147,6 +151,7 @@ def _parts(planned: PlannedCase, config: SweepConfig) -> Parts:
         table.X.iloc[split.test],
         table.y[split.test],
         config.metric,
+        split.test if config.save_predictions else None,
     )
 
 
@@ -224,14 +229,20 @@ def _scored(
     one_value = collapsed(first, parts.y_test)
     remark = "all predicted means are equal, up to rounding" if one_value else ""
     fields = {"scores": found, "predict_s": median(seconds), "error": remark}
-    return fields, {"predict_seconds": seconds}
+    return fields, {"predict_seconds": seconds, **_kept(first, parts)}
+
+
+def _kept(prediction: Prediction, parts: Parts) -> Details:
+    return {} if parts.rows is None else detail(parts.rows, parts.y_test, prediction.mean_N)
 
 
 def _baseline(name: str, planned: PlannedCase, parts: Parts) -> tuple[dict[str, Any], Details]:
     outcome = run_baseline(name, planned.case.seed, parts.X_train, parts.y_train, parts.X_test)
     found = score(outcome.prediction, parts.y_test, parts.metric)
     seconds = outcome.prediction.seconds
-    return {"scores": found, "fit_s": outcome.fit_s, "predict_s": seconds}, {}
+    return {"scores": found, "fit_s": outcome.fit_s, "predict_s": seconds}, _kept(
+        outcome.prediction, parts
+    )
 
 
 def _guard(

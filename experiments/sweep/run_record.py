@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FILE = "run.json"
 SCHEMA = 1
-_TABLES = ("cases.csv", "noise.csv", "coverage.csv", "metrics.csv")
+_TABLES = ("cases.csv", "noise.csv", "coverage.csv", "metrics.csv", "predictions.parquet")
 """What other tables, reports and figures are made from."""
 POLICY = {
     "size_limits": "tabpfn's limits on rows and columns are overridden for every variant alike",

@@ -100,13 +100,16 @@ class ResultStore:
             self._refuse_foreign(record)
             self._records[(record.row.dataset, record.row.seed, record.row.variant)] = record
 
-    def finished(self, key: ResultKey) -> bool:
+    def finished(self, key: ResultKey, needs: str = "") -> bool:
         """Whether a result under this very key is there and need not be computed again.
 
-        A row that failed is not finished.
+        A row that failed is not finished, nor is a scored one whose record lacks the detail that
+        ``needs`` names.
         """
         record = self._records.get(key.identity)
-        return record is not None and record.row.status != "failed"
+        if record is None or record.row.status == "failed":
+            return False
+        return not needs or needs in record.details or record.row.status not in schema.SCORED
 
     def add(self, key: ResultKey, row: schema.CaseRow, details: dict[str, Any]) -> None:
         """Write one result, then the table. After this returns a crash cannot lose it.
