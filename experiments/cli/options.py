@@ -67,6 +67,14 @@ Words = Annotated[
     list[str] | None,
     typer.Option("--words", help="Column of a file whose numbers are names; may be repeated."),
 ]
+Text = Annotated[
+    list[str] | None,
+    typer.Option("--text", help="Column of free text, hashed word by word; may be repeated."),
+]
+Dates = Annotated[
+    str | None,
+    typer.Option("--dates", help="parts: year, month, day, weekday and days of dates. [refuse]"),
+]
 Decimal = Annotated[
     str | None, typer.Option("--decimal", help="Decimal mark of a file: '.' or ','. [.]")
 ]

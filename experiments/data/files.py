@@ -11,6 +11,7 @@ import numpy as np
 from experiments.data.csv_file import read_csv
 from experiments.data.infer import ColumnPlace, as_words, infer_column, word_notes
 from experiments.data.normalise import normalise_feature
+from experiments.data.opted import opted_columns
 from experiments.data.parquet_file import read_parquet
 from experiments.data.splits import BY_ROWS, SplitColumns
 from experiments.data.table import Table, make_table
@@ -43,13 +44,15 @@ def load_file(entry: FileSet, columns: SplitColumns = BY_ROWS) -> Table:
     if parquet:
         _check_columns(entry, [str(name) for name in frame.columns])
     frame = _without_made_up_columns(frame, entry, notes)
+    labels = () if columns.keep else columns.names
+    frame, replaced = opted_columns(frame, entry, labels, notes)
     table = make_table(
         frame,
         name=entry.label,
         target=entry.target,
         licence="the user's own",
         source=f"file:{readable_name(path.name)}",
-        drop=entry.drop,
+        drop=(*entry.drop, *replaced),
         words=entry.words,
         columns=columns,
     )
@@ -72,15 +75,20 @@ def _magic(path: Path) -> bytes:
 
 
 def _check_columns(entry: FileSet, names: Sequence[str]) -> None:
-    for kind, asked in (("to drop", entry.drop), ("to take as words", entry.words)):
+    kinds = {"to drop": entry.drop, "to take as words": entry.words, "of text": entry.text}
+    for kind, asked in kinds.items():
         for name in asked:
             if name not in names:
                 shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
                 raise DataError(f"{entry.path}: no column '{name}' {kind}; there are {shown}")
     if entry.target in entry.drop:
         raise DataError(f"{entry.path}: '{entry.target}' is both the target and a column to drop")
-    if entry.target in entry.words:
+    if entry.target in (*entry.words, *entry.text):
         raise DataError(f"{entry.path}: '{entry.target}' is the target, which cannot be words")
+    if both := set(entry.text) & {*entry.words, *entry.drop}:
+        raise DataError(
+            f"{entry.path}: '{min(both)}' is a column of text, and one of words or to drop as well"
+        )
 
 
 def _read_text(
@@ -97,7 +105,7 @@ def _read_text(
         if name in entry.drop:
             # Visible, unread, to the check that names columns.
             read[name] = pd.Series([None] * len(written), dtype=object)
-        elif name in entry.words or (name == labels.group and not labels.keep):
+        elif name in (*entry.words, *entry.text) or (name == labels.group and not labels.keep):
             read[name] = as_words(name, written)
         else:
             column = ColumnPlace(
@@ -105,7 +113,7 @@ def _read_text(
                 str(entry.path),
                 entry.decimal,
                 is_target=name == entry.target,
-                dates=name == labels.time,
+                dates=entry.dates == "parts" or name == labels.time,
             )
             inferred = infer_column(column, written)
             read[name] = inferred.values
@@ -176,6 +184,7 @@ def load_features(entry: FileSet, like: pd.DataFrame) -> pd.DataFrame:
     parquet = _magic(entry.path) == _PARQUET
     reading = entry.model_copy(update={"drop": ()})
     frame = read_parquet(reading, notes) if parquet else _read_text(reading, notes)
+    frame, _ = opted_columns(frame, reading, (), notes)
     missing = [name for name in like.columns if name not in frame.columns]
     if missing:
         raise DataError(f"{entry.path}: lacks the column(s) {', '.join(map(str, missing))}")

@@ -70,9 +70,10 @@ def infer_column(column: ColumnPlace, written: Sequence[str]) -> Inferred:
         return Inferred(_series(truth, column.name), _read_as_missing(column, markers))
     if dates := _dates(spelled, filled):
         if not column.dates or column.is_target:
+            way_out = "drop it or take its parts (--dates parts of eval and data show)"
             raise DataError(
                 f"{column.where}: column '{column.name}' holds dates such as {_some(dates[:1])}; "
-                "drop it or turn it into numbers (year, month, days since a date)"
+                f"{'choose another target' if column.is_target else way_out}"
             )
         return Inferred(parse_dates(texts, name=column.name, where=column.where))
     _refuse_words_among_numbers(column, texts, spelled, numbers, filled)

@@ -31,9 +31,13 @@ class FileSet(BaseModel):
     name: str = ""
     """Name of the data set in every table; the file's name without its ending where empty."""
     drop: tuple[str, ...] = ()
-    """Columns that must not reach the model: identifiers, leaks of the target, dates."""
+    """Columns that must not reach the model: identifiers, leaks of the target."""
     words: tuple[str, ...] = ()
     """Columns whose numbers are names, such as codes: read as words."""
+    text: tuple[str, ...] = ()
+    """Columns of free text: their words hashed to numbers, by scikit-learn."""
+    dates: Literal["refuse", "parts"] = "refuse"
+    """``parts`` takes a date as year, month, day, weekday and days since 1970-01-01."""
     delimiter: str | None = Field(default=None, min_length=1)
     """Character between the cells of a CSV, or ``tab``; None looks at the header."""
     decimal: Literal[".", ","] = "."

@@ -31,7 +31,7 @@ _TABLES = ("cases.csv", "noise.csv", "coverage.csv", "metrics.csv", "predictions
 POLICY = {
     "size_limits": "tabpfn's limits on rows and columns are overridden for every variant alike",
     "missing_targets": "rows without a target are left out before the split",
-    "dates": "columns of dates are refused",
+    "dates": "columns of dates are refused unless files ask for their parts",
     "precision": "float32, no autocast; integer seeds",
 }
 

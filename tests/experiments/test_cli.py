@@ -111,8 +111,8 @@ def options() -> Iterator[tuple[str, str]]:
 
 
 SHARED = """
---json --quiet --dry-run --overwrite --drop --words --decimal --delimiter --encoding --cache
---offline --table --eps-den --eps-mode --figures
+--json --quiet --dry-run --overwrite --drop --words --text --dates --decimal --delimiter
+--encoding --cache --offline --table --eps-den --eps-mode --figures
 """
 
 
