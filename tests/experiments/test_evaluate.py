@@ -41,6 +41,67 @@ def test_rows_are_those_of_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert other["rmse"][1] != rows["rmse"][1]
 
 
+@pytest.fixture
+def sales(tmp_path: Path) -> Path:
+    """A table with groups, dates and free text."""
+    frame = toy_frame(24, 1)
+    days = pd.date_range("2024-01-01", periods=24).strftime("%Y-%m-%d")
+    frame = frame.assign(shop=[f"s{row % 5}" for row in range(24)], sold=days)
+    frame.assign(said=["good house", "bad flat"] * 12).to_csv(tmp_path / "s.csv", index=False)
+    return tmp_path / "s.csv"
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "fields"),
+    [
+        (["--folds", "3", "--drop", "sold"], {"folds": 3}, {"drop": ["sold"]}),
+        (
+            ["--group-column", "shop", "--drop", "sold"],
+            {"group_column": "shop"},
+            {"drop": ["sold"]},
+        ),
+        (
+            ["--time-column", "sold", "--folds", "2", "--keep-split-column", "--dates", "parts"],
+            {"time_column": "sold", "folds": 2, "keep_split_column": True},
+            {"dates": "parts"},
+        ),
+        (
+            ["--dates", "parts", "--text", "said", "--metric", "neg_max_error"],
+            {"metric": ["neg_max_error"]},
+            {"dates": "parts", "text": ["said"]},
+        ),
+        (
+            ["--save-predictions", "--drop", "sold", "--test-fraction", "0.5"],
+            {"save_predictions": True, "test_fraction": 0.5},
+            {"drop": ["sold"]},
+        ),
+    ],
+    ids=["folds", "groups", "time", "dates, text, metric", "predictions"],
+)
+def test_options_give_the_rows_of_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    sales: Path,
+    fake_load,
+    command: list[str],
+    options: dict[str, object],
+    fields: dict[str, object],
+) -> None:
+    fake_load()
+    asked = ["eval", "--data", str(sales), "--target", "y", "--no-noise-floor", "-q"]
+    outs = [str(tmp_path / name) for name in ("there", "here")]
+    assert call(monkeypatch, *asked, "--out", outs[0], *command) == 0
+    data = {"path": sales, "target": "y", **fields}
+    rows = experiments.evaluate(data=data, noise_floor=False, out=outs[1], **options)
+    theirs = experiments.read_results(outs[0])
+    pd.testing.assert_frame_equal(untimed(rows), untimed(theirs), check_exact=True)
+    for name in ("metrics.csv", "predictions.parquet"):
+        files = [Path(out, name) for out in outs]
+        assert files[0].exists() is files[1].exists()
+        if files[0].exists():
+            assert files[0].read_bytes() == files[1].read_bytes()
+
+
 def test_a_folder_is_kept_where_one_is_given(toy_yaml: str, tmp_path: Path, fake_load) -> None:
     fake_load()
     rows = experiments.evaluate(config=toy_yaml, out=tmp_path / "o", noise_floor=False)
