@@ -18,6 +18,10 @@ _VARIABLES = (
     "MKL_CBWR",
     "OPENBLAS_CORETYPE",
     "BLIS_ARCH_TYPE",
+    "NVIDIA_TF32_OVERRIDE",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+    "TORCH_BLAS_PREFER_CUBLASLT",
+    "CUBLAS_WORKSPACE_CONFIG",
 )
 """Settings of torch and of the libraries under it that choose among kernels."""
 _PROBES = (

@@ -55,14 +55,16 @@ def render(name: str, title: str, draw: Callable[[], Figure]) -> Picture:
     """Draw a figure in the project's style.
 
     Raises:
-        MissingExtraError: matplotlib is not installed.
+        MissingExtraError: matplotlib is not installed, or cannot be used.
     """
     try:
         with without_backend():
             import matplotlib as mpl
-    except ImportError:
+    except Exception as error:  # absent, too old, or broken in any way of its own
+        reason = shortened(visible(error), 100) or type(error).__name__
         raise MissingExtraError(
-            "figures need matplotlib; pip install 'oretro[plots]', or pass --no-figures"
+            f"figures need matplotlib ({reason}); pip install -U 'oretro[plots]', or pass "
+            "--no-figures"
         ) from None
     settings: dict[Any, Any] = {
         "svg.fonttype": "none",

@@ -21,6 +21,7 @@ from retrofit.closed.model_scope import ModelScope
 from retrofit.closed.pipeline_scope import PipelineScope
 from retrofit.closed.request import Request
 from retrofit.errors import PresenceError, VariantError
+from retrofit.patching.target_range import target_fault
 
 if TYPE_CHECKING:
     import os
@@ -62,7 +63,7 @@ class Removable:
     Raises:
         UnsupportedModeError: the host is not closed, or a setting cannot be served.
         VariantError: there is no such scope.
-        PresenceError: ``y`` or groups do not fit ``X``.
+        PresenceError: ``y`` or groups do not fit ``X``, or no host can be fitted on ``y``.
     """
 
     def __init__(
@@ -85,6 +86,9 @@ class Removable:
         if self._X.ndim != 2 or self._y.shape != self._X.shape[:1] or not len(self._y):
             msg = f"X {self._X.shape} and y {self._y.shape} must be (N, C) and (N,), N at least 1"
             raise PresenceError(msg)
+        fault = "" if np.isfinite(self._y).all() else "y holds values that are not finite"
+        if fault := fault or target_fault(self._y, "y"):
+            raise PresenceError(fault)
         self.rows = _Axis.of("rows", self._X.shape[0], row_groups)
         self.columns = _Axis.of("columns", self._X.shape[1], column_groups)
         settings = {"random_state": 0, **settings}

@@ -263,6 +263,7 @@ def test_clients_settings_are_put_back(serve, settings, works: bool) -> None:
 SECRET = "s3cr3t"
 ADDRESSES = {
     "password": f"http://me:{SECRET}@127.0.0.1:9/api/v1/xml",
+    "hidden password": f"http://me%3A{SECRET}%40127.0.0.1/api/v1/xml",
     "user": f"http://{SECRET}@127.0.0.1:9/api/v1/xml",
     "key": f"http://127.0.0.1:9/api/v1/xml?api_key={SECRET}",
     "fragment": f"http://127.0.0.1:9/api/v1/xml#{SECRET}",

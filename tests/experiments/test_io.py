@@ -41,6 +41,34 @@ def test_file_is_flushed_before_the_rename_and_its_folder_after_it(
     assert flushed == [("file", False), ("folder", True)]
 
 
+@pytest.mark.parametrize("code", [errno.EINVAL, errno.ENOTSUP, errno.EIO], ids=errno.errorcode.get)
+def test_file_system_that_flushes_files_alone_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    if code == errno.EIO:
+        with pytest.raises(OSError, match="Input/output error"):
+            write_atomic(tmp_path / "cases.csv", "new")
+    else:
+        write_atomic(tmp_path / "cases.csv", "new")
+        assert (tmp_path / "cases.csv").read_text() == "new"
+
+
+@pytest.mark.parametrize("name", [HOLDER_FILE, "run.json", "cases/left-1-oa.json"])
+def test_planted_pipe_is_not_waited_for(toy_config: SweepConfig, tmp_path: Path, name: str) -> None:
+    sweep(toy_config, tmp_path)
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    with folder_lock(tmp_path), pytest.raises(FolderInUseError), folder_lock(tmp_path):
+        pass
+    outcome = sweep(toy_config, tmp_path)
+    assert outcome.computed == (1 if name.startswith("cases") else 0)
+
+
 def test_writing_never_goes_through_a_planted_link(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -160,7 +160,10 @@ def test_changed_comment_keeps_finished_cases_and_a_changed_kernel_does_not(
         path.write_text(text)
 
 
-@pytest.mark.parametrize("variable", ["ATEN_CPU_CAPABILITY", "MKL_CBWR", "OPENBLAS_CORETYPE"])
+@pytest.mark.parametrize(
+    "variable",
+    ["ATEN_CPU_CAPABILITY", "MKL_CBWR", "OPENBLAS_CORETYPE", "NVIDIA_TF32_OVERRIDE"],
+)
 def test_settings_that_pick_kernels_are_told_apart(
     monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:

@@ -250,10 +250,16 @@ def test_many_cases_share_a_row_per_data_set(tmp_path: Path) -> None:
     assert "set7 · 1" not in drawn
 
 
+@pytest.mark.parametrize("fault", ["ImportError", "AttributeError", "OSError"])
 def test_report_without_matplotlib_says_what_to_install(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: str
 ) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    """Absent, built for another numpy, or without a library that it needs."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "matplotlib.py").write_text(f"raise {fault}('broken')\n")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path / "site")
     with pytest.raises(MissingExtraError, match=r"oretro\[plots\].*--no-figures"):
         write_report(folder)
     assert not (folder / "report.html").exists()

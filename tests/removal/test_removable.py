@@ -53,6 +53,24 @@ def test_pipeline_scope_equals_refits_and_model_scope_does_not(
 
 
 @pytest.mark.parametrize("scope", ["model", "pipeline"])
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda y: y * 1e200, "target range"),
+        (lambda y: y * 1e-20, "target range"),
+        (lambda y: np.where(np.arange(len(y)) == 2, np.nan, y), "not finite"),
+    ],
+    ids=["large", "tiny", "NaN"],
+)
+def test_targets_that_no_host_can_be_fitted_on_are_refused(
+    scope: str, change, told: str, closed_host: Patched
+) -> None:
+    X, y, _ = draw(0)
+    with pytest.raises(errors.PresenceError, match=told):
+        retrofit.Removable(closed_host, X, change(y), scope=scope, **SETTINGS)
+
+
+@pytest.mark.parametrize("scope", ["model", "pipeline"])
 def test_the_whole_table_is_predicted_as_by_an_estimator(scope: str, closed_host: Patched) -> None:
     X, y, X_test = draw(0)
     table = retrofit.Removable(closed_host, X, y, scope=scope, n_estimators=4, **SETTINGS)

@@ -29,7 +29,7 @@ def require_api(server: str) -> ParseResult:
         ValueError: it is none, or holds a password or a key; the message does not repeat it.
     """
     address = urlparse(server)
-    if "@" in address.netloc or address.query or address.fragment or address.params:
+    if set("@%") & set(address.netloc) or address.query or address.fragment or address.params:
         raise ValueError(
             "must hold no user name, password or key, for it is written into results and paths; "
             "a key belongs into the openml client's own configuration file"
