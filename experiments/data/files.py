@@ -45,6 +45,7 @@ def load_file(entry: FileSet, columns: SplitColumns = BY_ROWS) -> Table:
         _check_columns(entry, [str(name) for name in frame.columns])
     frame = _without_made_up_columns(frame, entry, notes)
     labels = () if columns.keep else columns.names
+    written = [str(name) for name in frame.columns]
     frame, replaced = opted_columns(frame, entry, labels, notes)
     table = make_table(
         frame,
@@ -59,7 +60,7 @@ def load_file(entry: FileSet, columns: SplitColumns = BY_ROWS) -> Table:
     notes += table.notes
     if entry.drop:
         notes.append(f"left out as asked: {', '.join(entry.drop)}")
-    return dataclasses.replace(table, notes=(*notes, *_warnings(table, entry)))
+    return dataclasses.replace(table, notes=(*notes, *_warnings(table, entry, written)))
 
 
 def _magic(path: Path) -> bytes:
@@ -102,7 +103,7 @@ def _read_text(
     _check_columns(entry, names)
     read: dict[str, pd.Series] = {}
     for name, written in zip(names, columns, strict=True):
-        if name in entry.drop:
+        if name in entry.drop and name not in labels.names:
             # Visible, unread, to the check that names columns.
             read[name] = pd.Series([None] * len(written), dtype=object)
         elif name in (*entry.words, *entry.text) or (name == labels.group and not labels.keep):
@@ -143,8 +144,8 @@ def _are_labels(cells: np.ndarray) -> bool:
     return bool((cells % 1 == 0).all()) and len(np.unique(cells)) == len(cells)
 
 
-def _warnings(table: Table, entry: FileSet) -> list[str]:
-    """What a careful reader would ask about the table."""
+def _warnings(table: Table, entry: FileSet, written: Sequence[str]) -> list[str]:
+    """What a careful reader would ask about the table, whose file has the columns ``written``."""
     found = []
     rows, categorical = len(table.y), table.categorical
     for name in categorical:
@@ -157,7 +158,7 @@ def _warnings(table: Table, entry: FileSet) -> list[str]:
             )
     for name in table.X.columns.difference(categorical, sort=False):
         cells = table.X[name].to_numpy()
-        if rows > 2 and _are_labels(cells) and np.ptp(cells) == rows - 1:
+        if name in written and rows > 2 and _are_labels(cells) and np.ptp(cells) == rows - 1:
             found.append(
                 f"column '{name}' counts the rows, in some order: if it is an identifier, drop it"
             )

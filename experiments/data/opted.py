@@ -5,6 +5,7 @@ Nothing is learnt from the table: a row becomes the same numbers whatever rows s
 
 from __future__ import annotations
 
+from datetime import date
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,7 +58,9 @@ def _dates(column: pd.Series, entry: FileSet) -> pd.Series | None:
     """The column as datetimes where it holds more dates than anything else."""
     if dtypes.is_datetime64_any_dtype(column.dtype):
         return plain_dates(column)
-    texts = [cell if isinstance(cell, str) and cell.strip() else None for cell in column]
+    # A file of dates without times gives Python's own.
+    texts = [cell.isoformat() if isinstance(cell, date) else cell for cell in column]
+    texts = [cell if isinstance(cell, str) and cell.strip() else None for cell in texts]
     filled = [text for text in texts if text is not None and not cells.is_missing(text)]
     if 2 * sum(map(cells.is_date, filled)) <= len(filled):
         return None

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 CASES = "cases.csv"
 COVERAGE = "coverage.csv"
 OWN = "metrics.csv"
+_NEGATED = "neg_"
+"""How scikit-learn names the scorers that are errors with their sign turned."""
 _NO_SPREAD = 1e-6
 """Predictions whose spread is below this share of the targets' carry no information."""
 _FLOAT32_EPS = 2.0**-23
@@ -156,8 +158,11 @@ def own_score(name: str) -> Score:
 
         return scorer_value(name, y_N, prediction.mean_N)
 
-    form = "{:.6g}".format
-    return Score(name, name, "higher", measure, Beside.DIFFERENCE, form, table=OWN)
+    label = name.removeprefix(_NEGATED)
+    if label != name:
+        # An error, mostly in the target's units: only its size beside stock's means something.
+        return Score(name, label, "higher", measure, Beside.PERCENT, table=OWN)
+    return Score(name, label, "higher", measure, Beside.DIFFERENCE, "{:.4f}".format, table=OWN)
 
 
 def scores(own: Iterable[str] = ()) -> tuple[Score, ...]:

@@ -49,6 +49,13 @@ def test_a_date_is_its_parts(table: Path) -> None:
         read(table)
 
 
+def test_days_in_order_are_no_identifier(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    rows = "".join(f"2024-01-0{day},{day % 2},{day % 3}\n" for day in range(1, 8))
+    path.write_text("when,x,y\n" + rows)
+    assert not any("counts the rows" in note for note in read(path, dates="parts").notes)
+
+
 def test_a_time_of_day_is_a_part_of_the_days(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("when,y\n1970-01-02T06:00,1\n1970-01-02T12:00,2\n")
@@ -57,12 +64,13 @@ def test_a_time_of_day_is_a_part_of_the_days(tmp_path: Path) -> None:
 
 def test_parquet_gives_the_same_parts_and_refuses_without_them(table: Path, tmp_path: Path) -> None:
     frame = pd.read_csv(table)
-    for dates in (pd.to_datetime(frame["when"]), frame["when"].astype(object)):
+    typed = pd.to_datetime(frame["when"])
+    for dates in (typed, typed.dt.date, frame["when"].astype(object)):
         frame.assign(when=dates).to_parquet(tmp_path / "t.parquet")
         assert (
             read(tmp_path / "t.parquet", dates="parts").sha256 == read(table, dates="parts").sha256
         )
-    frame.assign(when=pd.to_datetime(frame["when"])).to_parquet(tmp_path / "t.parquet")
+    frame.assign(when=typed).to_parquet(tmp_path / "t.parquet")
     with pytest.raises(DataError, match="datetime64"):
         read(tmp_path / "t.parquet")
 

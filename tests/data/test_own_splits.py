@@ -85,6 +85,15 @@ def test_a_share_of_groups_is_tested(table: Path) -> None:
         assert len(set(shops[case.split.test])) == wanted
 
 
+@pytest.mark.parametrize("column", ["shop", "sold"])
+def test_a_column_that_is_left_out_can_split_rows(table: Path, column: str) -> None:
+    asked = {"group_column" if column == "shop" else "time_column": column}
+    (case, _) = plan(table, drop=("shop", "sold"), **asked)
+    (other, _) = plan(table, drop=tuple({"shop", "sold"} - {column}), **asked)
+    assert case.split.sha256 == other.split.sha256
+    assert list(case.table.X.columns) == ["x"]
+
+
 @pytest.mark.parametrize("folds", [None, 3])
 def test_training_rows_are_earlier_than_every_test_row(table: Path, folds: int | None) -> None:
     sold = pd.to_datetime(frame()["sold"]).to_numpy()

@@ -35,20 +35,26 @@ def test_a_scorer_stands_in_every_output(
     assert call(monkeypatch, *command, "--json") == 0
     shown = json.loads(capsys.readouterr().out)["scores"]
     assert {entry["name"] for entry in shown["registry"]} >= set(NAMES)
-    assert shown["variants"]["oa"]["neg_max_error_change"] != 0
+    assert shown["variants"]["oa"]["neg_max_error_pct"] != 0
     assert call(monkeypatch, *command) == 0
-    assert "neg_max_error" in capsys.readouterr().out
+    assert "max_error change" in capsys.readouterr().out
     write_report(out, figures=False)
-    for name in ("metrics.csv", "summary.csv", "summary.md", "report.html", "report.md"):
+    for name in ("metrics.csv", "summary.csv"):
         assert all(metric in (out / name).read_text() for metric in NAMES), name
-    assert r"neg\_max\_error" in (out / "summary.tex").read_text()
+    for name in ("summary.md", "report.html", "report.md"):
+        assert "max_error change" in (out / name).read_text(), name
+    assert r"max\_error change" in (out / "summary.tex").read_text()
     assert json.loads((out / "run.json").read_text())["config"]["metric"] == list(NAMES)
     table = pd.read_csv(out / "metrics.csv")
     assert len(table) == 2 * 3
+    # An error's change is in percent of stock's, and above 0 where the error is larger.
+    by = table.set_index(["variant", "dataset"])["neg_max_error"]
+    wanted = 100 * (by["oa"] / by["stock"] - 1).mean()
+    assert shown["variants"]["oa"]["neg_max_error_pct"] == pytest.approx(wanted, rel=1e-9)
     # The twin: without the option nothing of it is there.
     assert call(monkeypatch, "eval", toy_yaml, "--out", str(tmp_path / "plain"), "-q") == 0
     assert not (tmp_path / "plain" / "metrics.csv").exists()
-    assert "neg_max_error" not in capsys.readouterr().out
+    assert "max_error" not in capsys.readouterr().out
 
 
 def test_the_figure_is_scikit_learns() -> None:
