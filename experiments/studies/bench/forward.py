@@ -8,24 +8,18 @@ Shapes: R rows, B batch (ensemble members), C columns, N train rows.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-import pandas as pd
 
-from experiments.errors import BenchmarkError
-from experiments.machine import provenance
-from experiments.machine.device import device_model
-from experiments.report import markdown
-from experiments.report.columns import Column, show
-from experiments.report.remarks import notice
+from experiments.errors import BenchmarkError, ConfigError
+from experiments.report.columns import Column
 from experiments.studies.bench.timer import interleaved, quartiles
-from experiments.studies.writer import write_study
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from torch import nn
 
@@ -48,15 +42,27 @@ class BenchShape:
     @property
     def name(self) -> str:
         """For example ``300+100 x 10, 4 members``."""
-        return f"{self.train}+{self.test} x {self.columns}, {self.members} members"
+        members = f"{self.members} member" + "s" * (self.members > 1)
+        return f"{self.train}+{self.test} x {self.columns}, {members}"
+
+    @classmethod
+    def parse(cls, text: str) -> BenchShape:
+        """The shape that ``TRAIN+TESTxCOLUMNS`` or ``TRAIN+TESTxCOLUMNSxMEMBERS`` names.
+
+        Raises:
+            ConfigError: the text names none.
+        """
+        found = re.fullmatch(r"([1-9]\d*)\+([1-9]\d*)x([1-9]\d*)(?:x([1-9]\d*))?", text)
+        if found is None:
+            raise ConfigError(
+                f"no shape is called '{text}'; write TRAIN+TESTxCOLUMNS, with xMEMBERS for an "
+                "ensemble, such as 400+100x10x8"
+            )
+        train, test, columns, members = found.groups()
+        return cls(int(train), int(test), int(columns), int(members or 1))
 
 
-SHAPES = (
-    BenchShape(70, 30, 5, 4),
-    BenchShape(300, 100, 10, 4),
-    BenchShape(300, 100, 40, 4),
-    BenchShape(1500, 500, 8, 1),
-)
+SHAPES = tuple(map(BenchShape.parse, ("70+30x5x4", "300+100x10x4", "300+100x40x4", "1500+500x8")))
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,7 @@ class BenchRow:
     ratio_high: float
     """Third quartile of that ratio."""
     rounds: int
+    threads: int
     kernels: str
     """Attention kernels that one forward pass used, with their counts."""
 
@@ -87,6 +94,7 @@ def bench(
     shapes: Sequence[BenchShape] = SHAPES,
     rounds: int = 15,
     device: str = "cpu",
+    progress: Callable[[str], None] = lambda _: None,
 ) -> list[BenchRow]:
     """Time forward passes of stock and of each variant, interleaved.
 
@@ -94,20 +102,23 @@ def bench(
         BenchmarkError: a variant with presence 1 does not equal stock at some shape.
         retrofit.errors.RetrofitError: the host cannot be patched.
     """
+    import torch
+
     import retrofit
 
-    models = {"stock": _model(host, device)}
+    models = {"stock": model_of(host, device)}
     wired = {}
     for variant in variants:
         # The library refuses an unknown name with the list of those it has.
         chosen = cast("Variant", variant)
-        models[variant] = _model(retrofit.patch(host, chosen), device)
-        wired[variant] = _model(retrofit.patch(host, chosen, presence="one", eps_den=0.0), device)
+        models[variant] = model_of(retrofit.patch(host, chosen), device)
+        wired[variant] = model_of(retrofit.patch(host, chosen, presence="one", eps_den=0.0), device)
     rows = []
     for shape in shapes:
-        work = {name: _forward(model, shape, device) for name, model in models.items()}
+        progress(shape.name)
+        work = {name: forward(model, shape, device) for name, model in models.items()}
         for variant, model in wired.items():
-            _require_equal(work["stock"], _forward(model, shape, device), variant, shape)
+            _require_equal(work["stock"], forward(model, shape, device), variant, shape)
         kernels = {}
         for name, run in work.items():
             with retrofit.ops.record_kernels() as counted:
@@ -126,6 +137,7 @@ def bench(
                     ratio_low=low,
                     ratio_high=high,
                     rounds=rounds,
+                    threads=torch.get_num_threads(),
                     kernels=kernels[variant],
                 )
             )
@@ -134,48 +146,22 @@ def bench(
 
 COLUMNS: tuple[Column[BenchRow], ...] = (
     Column("shape", "shape"),
+    Column("threads", "threads"),
     Column("variant", "variant"),
     Column("stock_s", "stock", lambda seconds: f"{seconds * 1e3:.1f} ms"),
     Column("ratio", "variant / stock", "{:.2f}".format),
-    Column("", "quartiles", value=lambda x: f"{x.ratio_low:.2f} to {x.ratio_high:.2f}"),
+    Column("quartiles", "quartiles", value=lambda x: f"{x.ratio_low:.2f} to {x.ratio_high:.2f}"),
     Column("kernels", "kernels"),
 )
 
 
-def write_bench(
-    folder: Path,
-    host: str,
-    rows: Sequence[BenchRow],
-    command: Sequence[str],
-    *,
-    built_in: bool,
-    device: str = "cpu",
-) -> list[Path]:
-    """Write ``bench.{csv,md,json}`` and return their paths.
-
-    Raises:
-        ResultsError: the folder cannot be written.
-    """
-    record = provenance.record(command, device=device_model(device))
-    threads = record["machine"]["torch_threads"]
-    made = (
-        f"Made by `{' '.join(command)}` on {record['device']}, {threads} threads, "
-        f"{rows[0].rounds} rounds. A ratio is the median over the rounds; its quartiles beside it."
-    )
-    title = f"# One forward pass of {host}, variant beside stock"
-    table = markdown.table(*show(COLUMNS, rows))
-    whose = markdown.line(notice(host)) if built_in else ""
-    page = markdown.page([title, whose, made, table])
-    return write_study(folder, "bench", {"bench": pd.DataFrame(rows)}, page, record, digits=None)
-
-
-def _model(host: Host, device: str) -> nn.Module:
-    # The copy that a regressor would run, so that nothing here can reach the host.
+def model_of(host: Host, device: str) -> nn.Module:
+    """The copy that a regressor would run, so that nothing here can reach the host."""
     model: nn.Module = host.regressor().model_path.model
     return model.eval().to(device)
 
 
-def _forward(model: nn.Module, shape: BenchShape, device: str) -> Callable[[], np.ndarray]:
+def forward(model: nn.Module, shape: BenchShape, device: str) -> Callable[[], np.ndarray]:
     """One forward pass and the way of its result to the CPU, which waits for the device."""
     import torch
 
