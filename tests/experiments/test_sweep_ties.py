@@ -29,6 +29,7 @@ def test_ties_go_by_the_largest_noise_and_not_by_its_mean(
     summary = summarise_folder(tmp_path, margin_pct=0.5)
     (floor,) = summary.noise
     assert (floor.mean_abs_pct, floor.largest_pct) == pytest.approx((1.0, 2.0))
+    assert summary.noise_pct == floor.largest_pct
     (variant,) = summary.variants
     counts = {name: getattr(variant, name) for name in ("wins", "ties", "losses")}
     assert counts == {"wins": 0, "ties": 0, "losses": 0, told: 2}
