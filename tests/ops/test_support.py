@@ -15,7 +15,7 @@ from retrofit.contracts.samples import (
     everyone_present,
     with_null_sources,
 )
-from retrofit.ops import OAttention, OAttentionConfig, record_kernels
+from retrofit.ops import OAttention, OAttentionConfig, oattention, record_kernels
 from retrofit.ops.attention import support
 from retrofit.ops.attention.dispatch import DIRECT_MAX_SOURCES
 from retrofit.ops.attention.support import any_absent, present_first
@@ -163,3 +163,15 @@ def test_vmap_over_null_sources(kernel, mapped):
     ]
     for got in torch.func.vmap(one, in_dims=axes)(*twice):
         assert torch.allclose(got, want, atol=1e-13, rtol=0)
+
+
+@pytest.mark.parametrize("sources", [1, 5, 16, 24])
+def test_a_direct_kernel_rounds_alike_with_and_without_a_bias(sources: int) -> None:
+    generator = torch.Generator().manual_seed(sources)
+    q, k, v = (torch.randn(2, 3, n, 8, generator=generator) for n in (7, sources, sources))
+    p = torch.rand(2, sources, generator=generator) + 0.1
+    absent = p.clone()
+    absent[1, 0] = 0.0
+    everyone, one_less = (oattention(q, k, v, None, x, backend="direct") for x in (p, absent))
+    assert torch.equal(everyone[0], one_less[0])
+    assert not torch.equal(everyone[1], one_less[1])

@@ -100,10 +100,15 @@ def _direct(x: Problem) -> Tensor:
         hidden = mp_BHJ.unsqueeze(2) == 0
         if full and mask is not None:
             hidden = hidden | (mask == 0)
-        bias = torch.zeros_like(hidden, dtype=dtype).masked_fill_(hidden, -torch.inf)
         heads = q_BHSD.shape[:2]
-        bias_NSJ = _merge(bias.expand(*heads, *bias.shape[2:]))
-        s_NSJ = torch.baddbmm(bias_NSJ, _merge(q_BHSD.to(dtype)), kT_NDJ, alpha=x.scale)
+        q_NSD = _merge(q_BHSD.to(dtype))
+        if may_read_values(hidden) and not bool(hidden.any()):
+            # beta=0 leaves the bias unread, and rounds as a bias of zeros does.
+            s_NSJ = torch.baddbmm(q_NSD.new_empty(1, 1, 1), q_NSD, kT_NDJ, beta=0, alpha=x.scale)
+        else:
+            bias = torch.zeros_like(hidden, dtype=dtype).masked_fill_(hidden, -torch.inf)
+            bias_NSJ = _merge(bias.expand(*heads, *bias.shape[2:]))
+            s_NSJ = torch.baddbmm(bias_NSJ, q_NSD, kT_NDJ, alpha=x.scale)
         top_NS1 = _top(s_NSJ, 0.0 if x.relative else x.eps_den)
         terms_NSJ = s_NSJ.sub_(top_NS1).exp_()
         if full and mask is not None and mask.dtype != torch.bool:
