@@ -23,6 +23,7 @@ from experiments.cli import (
     pretrain_command,
     removal_bench_command,
     report_command,
+    sweep_bench_command,
     tables_command,
     values_command,
 )
@@ -61,6 +62,7 @@ for _name, _module, _command in (
     ("audit", audit_command, audit_command.audit),
     ("bench-tables", tables_command, tables_command.bench_tables),
     ("bench-removal", removal_bench_command, removal_bench_command.bench_removal),
+    ("bench-sweep", sweep_bench_command, sweep_bench_command.bench_sweep),
     ("explain", explain_command, explain_command.explain),
     ("values", values_command, values_command.values),
     ("intervals", intervals_command, intervals_command.intervals),

@@ -190,7 +190,14 @@ def default_folder(config: SweepConfig) -> Path:
 def _run(
     config: SweepConfig, folder: Path, engine: Engine, *, fresh: bool, as_json: bool, quiet: bool
 ) -> None:
-    from experiments.cli.output import command_line, progress_bar, say, say_notes, show_summary
+    from experiments.cli.output import (
+        command_line,
+        progress_bar,
+        say,
+        say_notes,
+        show_changes,
+        show_summary,
+    )
     from experiments.errors import EngineError, InterruptedWriteError
     from experiments.io.text import visible
     from experiments.report.summary import summarise_folder
@@ -199,11 +206,22 @@ def _run(
 
     if remark := crowding(engine, config.threads):
         say(f"note: {remark}")
+
+    def show_variants() -> None:
+        if not as_json:
+            show_changes(summarise_folder(folder, margin_pct=config.equivalence_margin_pct))
+            say("the variants are done; what follows is their noise floor, stock against stock")
+
     try:
         with progress_bar(enabled=not quiet) as report:
-            command = command_line()
             outcome = run_sweep(
-                config, folder, fresh=fresh, command=command, engine=engine, report=report
+                config,
+                folder,
+                fresh=fresh,
+                command=command_line(),
+                engine=engine,
+                report=report,
+                before_noise=show_variants,
             )
     except (InterruptedWriteError, EngineError) as error:
         typer.echo(f"error: {error}", err=True)

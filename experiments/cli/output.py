@@ -190,6 +190,14 @@ def summary_json(summary: Summary) -> dict[str, Any]:
     return {**{name: getattr(summary, name) for name in names}, "scores": scores}
 
 
+def show_changes(summary: Summary) -> None:
+    """Print the table that a comparison is for on stdout."""
+    from experiments.report.contents import parts
+
+    changes = parts(summary)["changes"]
+    print_table(f"{summary.suite} on host {summary.host}: {changes.title}", *changes.table)
+
+
 def show_summary(summary: Summary, outcome: Outcome, *, as_json: bool) -> None:
     """Print the summary of a sweep on stdout, and where its files are on stderr."""
     if as_json:
@@ -202,9 +210,8 @@ def show_summary(summary: Summary, outcome: Outcome, *, as_json: bool) -> None:
     from experiments.report.remarks import remarks
 
     found = parts(summary)
-    title = f"{summary.suite} on host {summary.host}: {found['changes'].title}"
     print_table("", *found["cases"].table)
-    print_table(title, *found["changes"].table)
+    show_changes(summary)
     for key in ("scores", "baselines"):
         if found[key].table.rows:
             print_table(found[key].title, *found[key].table)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from experiments.sweep.config import SweepConfig
+    from experiments.sweep.folder.store import Record
     from experiments.sweep.schema import CaseRow
     from experiments.sweep.variants import Subjects
 
@@ -83,8 +84,12 @@ def run_sweep(
     load: Callable[[SweepConfig], Subjects] = load_subjects,
     engine: Engine = Engine(),  # noqa: B008  (frozen)
     report: Callable[[Progress], None] | None = None,
+    before_noise: Callable[[], None] = lambda: None,
 ) -> Outcome:
     """Run, or finish, the sweep ``config`` in ``folder`` and write its tables.
+
+    The noise floor is measured after all variants; ``before_noise`` is called in between, when the
+    tables of the variants are written.
 
     A result is on disk before the next one starts, so a sweep that is stopped anywhere goes on
     where it was; worker processes hand their rows back case by case. This process alone writes.
@@ -129,19 +134,32 @@ def run_sweep(
         with _disk_errors(folder):
             run_record.write(folder, record)
         setup = Setup(_token(), config, threads, load, engine.case_timeout_s)
-        for done, (job, result) in enumerate(run_jobs(engine, setup, subjects, jobs), start=1):
-            store = noise if is_noise(result.row.variant) else cases
+        left = sum(not is_noise(name) for job in jobs for name in job.wanted)
+
+        def write() -> list[Record]:
+            finished = cases.records()
             with _disk_errors(folder):
-                store.add(keys(job.planned, result.row.variant), result.row, result.details)
+                for store in (cases, noise):
+                    store.write_table()
+                write_predictions(folder, finished)
+                write_side_tables(folder, (item.row for item in finished))
+                tables.write_tables(folder, margin_pct=config.equivalence_margin_pct)
+            return finished
+
+        for done, (job, result) in enumerate(run_jobs(engine, setup, subjects, jobs), start=1):
+            of_noise = is_noise(result.row.variant)
+            with _disk_errors(folder):
+                (noise if of_noise else cases).add(
+                    keys(job.planned, result.row.variant), result.row, result.details
+                )
             if report is not None:
                 report(Progress(done, total, result.row))
-        finished = cases.records()
+            left -= not of_noise
+            if left == 0 and not of_noise and done < total:
+                write()
+                before_noise()
+        finished = write()
         with _disk_errors(folder):
-            for store in (cases, noise):
-                store.write_table()
-            write_predictions(folder, finished)
-            write_side_tables(folder, (item.row for item in finished))
-            tables.write_tables(folder, margin_pct=config.equivalence_margin_pct)
             run_record.write(folder, run_record.end(record, finished, folder))
         statuses = [item.row.status for item in finished]
         return Outcome(
@@ -243,20 +261,21 @@ def _remaining(
     cases: ResultStore,
     noise: ResultStore,
 ) -> list[Job]:
-    jobs = []
-    for case in planned:
-        wanted = tuple(
-            name
-            for name in row_names(config)
-            if not (
-                noise.finished(keys(case, name))
-                if is_noise(name)
-                else cases.finished(keys(case, name), DETAIL if config.save_predictions else "")
-            )
-        )
-        if wanted:
-            jobs.append(Job(case, wanted))
-    return jobs
+    """What is not finished: the variants of every case, then the noise floor of every case."""
+
+    def finished(case: PlannedCase, name: str) -> bool:
+        if is_noise(name):
+            return noise.finished(keys(case, name))
+        return cases.finished(keys(case, name), DETAIL if config.save_predictions else "")
+
+    names = row_names(config)
+    parts = ([name for name in names if is_noise(name) == of_noise] for of_noise in (False, True))
+    jobs = [
+        Job(case, tuple(name for name in part if not finished(case, name)))
+        for part in parts
+        for case in planned
+    ]
+    return [job for job in jobs if job.wanted]
 
 
 def _token() -> str:

@@ -71,9 +71,8 @@ def run_case(
 ) -> Iterator[Result]:
     """Yield one result per wanted name: a variant, a noise condition, or a baseline.
 
-    Stock predicts once before any clock runs and the variants' order is rotated by the seed, so
-    that none of them pays for another's warm-up. An error fails its own row alone; an error of the
-    shared fit fails the rows of all variants.
+    The variants' order is rotated by the seed, so that none of them always comes first. An error
+    fails its own row alone; an error of the shared fit fails the rows of all variants.
     """
     rows = {name: _blank_row(config, planned, subjects, name) for name in wanted}
     if planned.skip:
@@ -98,13 +97,11 @@ def run_case(
         return
     fitted, fit_s = outcome
     models = {patched.name: patched.model for patched in subjects.patched}
-    # A failing warm-up fails again, and is recorded, in stock's own row.
-    warm = _attempt(partial(predict, fitted, parts.X_test, parts.y_test))
     rerun = dataclasses.replace(parts, rows=None)
     for name in _rotated(list(rows), planned.case.seed):
         row = dataclasses.replace(rows[name], fit_s=fit_s)
         if name == REPEAT:
-            work = partial(_scored, [warm], rerun)
+            work = partial(_timed, 1, fitted, rerun)
         elif name in RERUNS:
             work = partial(_rerun, name, fitted, rerun)
         elif name in models:

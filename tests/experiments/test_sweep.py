@@ -14,12 +14,14 @@ from sweeping import rows, sweep, untimed
 
 from experiments.data import registry
 from experiments.errors import (
+    BenchmarkError,
     ConfigError,
     DataError,
     DataUnavailableError,
     InterruptedWriteError,
     ResultsError,
 )
+from experiments.studies.bench.sweep import bench_sweep
 from experiments.sweep.config import SweepConfig
 from experiments.sweep.folder.results import read_cases
 from experiments.sweep.run import Progress, run_sweep
@@ -45,11 +47,14 @@ def test_sweep_writes_every_table_and_what_ran(toy_config: SweepConfig, tmp_path
     assert {"commit", "dirty"} == set(run["code"])
 
 
-def test_preprocessing_is_fitted_once_per_case(toy_config: SweepConfig, tmp_path: Path) -> None:
+def test_preprocessing_is_fitted_once_for_all_variants(
+    toy_config: SweepConfig, tmp_path: Path
+) -> None:
     host = FakeHost()
     sweep(toy_config, tmp_path, subjects(host))
-    assert [regressor.fits for regressor in host.made] == [1] * 4
-    assert [regressor.settings["random_state"] for regressor in host.made] == [1, 2, 1, 2]
+    # Once for the variants, and once for the noise floor, which comes after all of them.
+    assert [regressor.fits for regressor in host.made] == [1] * 8
+    assert [regressor.settings["random_state"] for regressor in host.made] == [1, 2, 1, 2] * 2
     for regressor in host.made:
         assert str(regressor.settings["inference_precision"]) == "torch.float32"
         assert regressor.settings["ignore_pretraining_limits"] is True
@@ -278,18 +283,24 @@ def test_write_error_in_mid_sweep_keeps_what_is_done(
     assert sweep(toy_config, tmp_path).reused == 3
 
 
-def test_stock_is_warm_and_the_first_variant_changes_with_the_seed(
+def test_the_first_variant_changes_with_the_seed_and_noise_comes_after_the_tables(
     toy_config: SweepConfig, tmp_path: Path
 ) -> None:
     order: list[CaseRow] = []
-    sweep(toy_config, tmp_path, report=lambda progress: order.append(progress.row))
-    firsts = [
-        row.variant
-        for row, before in zip(order, [None, *order[:-1]], strict=True)
-        if before is None or (before.dataset, before.seed) != (row.dataset, row.seed)
-    ]
-    assert len(set(firsts)) == 2
-    assert {row.variant for row in order[3:5]} == {"stock@repeat", "stock@other-kernels"}
+    told: list[tuple[int, int]] = []
+    sweep(
+        toy_config,
+        tmp_path,
+        report=lambda progress: order.append(progress.row),
+        before_noise=lambda: told.append((len(order), len(read_cases(tmp_path / "cases.csv")))),
+    )
+    variants, noise = order[:12], order[12:]
+    assert told == [(12, 12)]
+    assert len({row.variant for row in variants[::3]}) == 2
+    assert {row.variant for row in noise} == {"stock@repeat", "stock@other-kernels"}
+    told.clear()
+    sweep(toy_config, tmp_path, before_noise=lambda: told.append((0, 0)))
+    assert not told
 
 
 def test_misspelt_device_stops_before_anything_is_touched(
@@ -315,3 +326,12 @@ def test_automatic_device_is_settled_and_recorded(
     monkeypatch.setattr("torch.cuda.get_device_name", lambda *_: "Model B")
     with pytest.raises(ResultsError, match="device: cuda Model A -> cuda Model B"):
         sweep(auto, tmp_path)
+
+
+def test_the_bench_of_the_harness_times_equal_scores(toy_config: SweepConfig) -> None:
+    rows = bench_sweep(toy_config, rounds=2, load=lambda _: subjects(oa=FakeModel(0.5)))
+    assert [(row.cases, row.predictions) for row in rows] == [(4, 12)] * 2
+    assert all(row.ratio == row.sweep_s / row.loop_s > 0 for row in rows)
+    others = iter([subjects(oa=FakeModel(0.5)), subjects(oa=FakeModel(0.4))])
+    with pytest.raises(BenchmarkError, match="different scores"):
+        bench_sweep(toy_config, load=lambda _: next(others))
