@@ -19,6 +19,7 @@ from experiments.report.remarks import notice
 from experiments.studies.writer import write_study
 from experiments.sweep.cases import plan_cases
 from experiments.sweep.evaluate import read_results
+from experiments.sweep.metrics import levels
 from experiments.sweep.run import run_sweep
 from experiments.sweep.shared_fit import with_model
 from experiments.sweep.variants import load_subjects
@@ -108,7 +109,9 @@ def _loop(config: SweepConfig, load: Callable[[SweepConfig], Subjects]) -> np.nd
         ).fit(X.iloc[split.train], y[split.train])
         for name in config.variants:
             regressor = with_model(stock, models[name]) if name in models else stock
-            output = regressor.predict(X.iloc[split.test], output_type="full")
+            output = regressor.predict(
+                X.iloc[split.test], output_type="full", quantiles=list(levels())
+            )
             error = np.asarray(output["mean"], dtype=np.float64) - y[split.test]
             rmse = float(np.sqrt(np.mean(np.square(error))))
             found.append((planned.case.dataset, planned.case.seed, name, rmse))
