@@ -56,7 +56,7 @@ def table(name: str, frame: pd.DataFrame) -> Any:
         every = frame.drop(columns=["seed", "data"]).groupby("way", sort=False).mean()
         every.insert(0, "data", "mean")
         frame = _stacked(means, every.reset_index())
-    return show(STUDIES[name][1].COLUMNS, frame.to_dict("records"))
+    return show(STUDIES[name][1].COLUMNS, list(frame.itertuples(index=False)))
 
 
 def _stacked(*frames: pd.DataFrame) -> pd.DataFrame:
