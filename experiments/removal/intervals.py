@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.model_selection import PredefinedSplit
 from sklearn.utils import Bunch
 
+from experiments.errors import ConfigError
 from experiments.removal.extras import optional
 
 if TYPE_CHECKING:
@@ -44,9 +45,16 @@ def intervals(
         ``method`` and ``scope``.
 
     Raises:
+        ConfigError: the rows are too few for ``coverage``.
         MissingExtraError: MAPIE is not installed.
     """
     regression = optional("mapie.regression", "intervals")
+    rows = len(table.target)
+    if not 1 / rows < coverage < 1 - 1 / rows:
+        raise ConfigError(
+            f"{rows} rows carry intervals of a coverage above {1 / rows:.2g} and below "
+            f"{1 - 1 / rows:.2g}, not {coverage:g}"
+        )
     held = table.leave_one_out(X_test)
     whole = table.predict(X_test)
     lookup = LookUp(table.rows.group_of, held.held_out, held.predictions, whole[0])

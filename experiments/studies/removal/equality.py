@@ -67,21 +67,24 @@ def _one(closed: Patched, sample: Sample, seed: int, members: int) -> tuple[floa
         regressor.fit(X.loc[own_rows].iloc[:, kept].reset_index(drop=True), y[own_rows])
         refits.append(regressor.predict(sample.X_test.iloc[:, kept]))
     whole = table.predict(sample.X_test)
-    spoilt = retrofit.Removable(
-        closed,
+
+    def alone(X: pd.DataFrame, y: np.ndarray, X_test: pd.DataFrame) -> np.ndarray:
+        """The first coalition in a pass of its own, by a table that has answered nothing yet."""
+        fresh = retrofit.Removable(
+            closed, X, y, "pipeline", n_estimators=members, **sample.settings
+        )
+        found: np.ndarray = fresh.predict(X_test, rows=rows[:1], columns=columns[:1])
+        return found
+
+    every = np.ones(len(sample.X_test), dtype=bool)
+    spoilt = alone(
         _poisoned(X, rows[0], columns[0]),
         np.where(rows[0], y, 1e30),
-        "pipeline",
-        n_estimators=members,
-        **sample.settings,
-    )
-    every = np.ones(len(sample.X_test), dtype=bool)
-    again = spoilt.predict(
-        _poisoned(sample.X_test, every, columns[0]), rows=rows[:1], columns=columns[:1]
+        _poisoned(sample.X_test, every, columns[0]),
     )
     return (
         float(np.abs(answers - refits).max() / unit),
-        int((again[0] != answers[0]).any()),
+        int((spoilt != alone(X, y, sample.X_test)).any()),
         float(np.abs(answers - whole).max() / unit),
     )
 
