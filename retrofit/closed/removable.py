@@ -113,7 +113,7 @@ class Removable:
             PresenceError: a mask is not boolean or does not fit.
         """
         rows_KN, columns_KC = self._masks(rows, columns)
-        X_test = _copied(X_test)
+        X_test = _like(self._X, _copied(X_test))
         if X_test.ndim != 2 or X_test.shape[1] != self._X.shape[1]:
             msg = f"X_test {X_test.shape} must have the table's {self._X.shape[1]} columns"
             raise PresenceError(msg)
@@ -232,6 +232,17 @@ class _Axis:
             raise PresenceError(msg)
         expanded: np.ndarray = given[:, self.group_of].copy()
         return expanded
+
+
+def _like(table: Any, X_test: Any) -> Any:
+    """Test rows in the kind of container that the table is in."""
+    if hasattr(table, "iloc") == hasattr(X_test, "iloc"):
+        return X_test
+    if hasattr(X_test, "iloc"):
+        return X_test.to_numpy()
+    if X_test.ndim != 2 or X_test.shape[1] != table.shape[1]:
+        return X_test  # refused by the caller
+    return type(table)(X_test, columns=table.columns).infer_objects()
 
 
 def _copied(table: Any) -> Any:

@@ -20,6 +20,7 @@ from experiments.errors import ConfigError
 from experiments.removal.columns import explain
 from experiments.removal.intervals import intervals
 from experiments.removal.values import dropping, row_values
+from experiments.studies.bench.shapley import bench_shapley
 from retrofit import Patched
 
 pytest.importorskip("shapiq", reason="needs the extra explain; installed with the extra test")
@@ -227,3 +228,15 @@ def test_commands_write_tables_and_a_page(command, files, tmp_path) -> None:
     page = next(out.glob("*.md")).read_text()
     assert "Scope `" in page
     assert "not Prior Labs'" in page
+
+
+def test_the_bench_of_values_holds_both_scopes_to_the_imputer(closed_host) -> None:
+    X, y, _ = draw(0)
+    rows = bench_shapley(
+        closed_host, X, y, members=1, rounds=1, device="cpu", explained=3, columns=3, part=4
+    )
+    by_scope = {row.scope: row for row in rows}
+    assert by_scope["pipeline"].deviation < 1e-5 < by_scope["model"].deviation
+    for row in rows:
+        assert (row.rows, row.coalitions) == (3, 8)
+        assert row.times == pytest.approx(row.shapiq_s / row.ours_s)

@@ -269,6 +269,22 @@ def test_frames_with_text_columns(closed_host: Patched) -> None:
     assert np.abs(answers[0] - expected).max() / y.std() < TOLERANCE
 
 
+@pytest.mark.parametrize("scope", ["model", "pipeline"])
+def test_test_rows_may_come_in_another_container_than_the_table(scope: str, closed_host) -> None:
+    X, y, X_test = draw(0, rows=14)
+    frame, test = (pd.DataFrame(x, columns=list("abcd")) for x in (X, X_test))
+    rows = coalitions(7, 2, len(X))
+    answers = [
+        retrofit.Removable(closed_host, table, y, scope, n_estimators=1, **SETTINGS).predict(
+            asked, rows=rows
+        )
+        for table in (X, frame)
+        for asked in (X_test, test)
+    ]
+    for answer in answers[1:]:
+        assert np.array_equal(answer, answers[0])
+
+
 def test_an_estimate_counts_passes(closed_host: Patched) -> None:
     X, y, _ = draw(0)
     found = retrofit.Removable(closed_host, X, y, n_estimators=2, **SETTINGS).estimate(1000)

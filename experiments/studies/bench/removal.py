@@ -16,6 +16,7 @@ from experiments.machine.device import device_model
 from experiments.report import markdown
 from experiments.report.columns import Column, show
 from experiments.report.remarks import notice
+from experiments.studies.bench import shapley
 from experiments.studies.bench.timer import interleaved, quartiles
 from experiments.studies.writer import write_study
 
@@ -80,6 +81,36 @@ def bench_removal(
     for count in members:
         progress(f"{rows} rows, {count} ensemble members")
         found += _rows_of(host, closed, X[:rows], y[:rows], count, rounds, device)
+    return found
+
+
+def bench_values(
+    host: Host,
+    *,
+    rows: int = 100,
+    members: Sequence[int] = (1, 8),
+    rounds: int = 3,
+    device: str = "cpu",
+    progress: Callable[[str], None] = lambda _: None,
+) -> list[shapley.ShapleyRow]:
+    """Shapley values of columns on the same table, beside shapiq's TabPFN imputer.
+
+    Raises:
+        MissingExtraError: shapiq is not installed.
+        retrofit.errors.RetrofitError: the host cannot be patched.
+    """
+    from sklearn.datasets import load_diabetes
+
+    import retrofit
+
+    closed = retrofit.patch(host, "closed")
+    X, y = load_diabetes(return_X_y=True)
+    found = []
+    for count in members:
+        progress(f"Shapley values, {count} ensemble members")
+        found += shapley.bench_shapley(
+            closed, X[:rows], y[:rows], members=count, rounds=rounds, device=device
+        )
     return found
 
 
@@ -163,7 +194,13 @@ COLUMNS: tuple[Column[RemovalRow], ...] = (
 
 
 def write_removal_bench(
-    folder: Path, host: Host, rows: Sequence[RemovalRow], command: Sequence[str], *, built_in: bool
+    folder: Path,
+    host: Host,
+    rows: Sequence[RemovalRow],
+    command: Sequence[str],
+    *,
+    built_in: bool,
+    values: Sequence[shapley.ShapleyRow] = (),
 ) -> list[Path]:
     """Write table, page and record.
 
@@ -187,7 +224,26 @@ def write_removal_bench(
                 f"Made by `{' '.join(command)}`."
             ),
             markdown.table(*show(COLUMNS, rows)),
+            *_of_values(values),
         ]
     )
     record = provenance.record(command, host={"name": host.name, "sha256": host.sha256})
-    return write_study(folder, "removal", {"removal": frame}, page, record)
+    tables = {"removal": frame}
+    if values:
+        tables["shapley"] = pd.DataFrame([vars(row) for row in values])
+    return write_study(folder, "removal", tables, page, record)
+
+
+def _of_values(values: Sequence[shapley.ShapleyRow]) -> list[str]:
+    if not values:
+        return []
+    first = values[0]
+    return [
+        "## Shapley values of columns",
+        (
+            f"Of {first.rows} rows with {first.columns} columns, exact. shapiq's TabPFN imputer "
+            f"refits for each coalition and row; it was timed on {first.part} coalitions of one "
+            "row, and all others are reckoned from that. The deviation is that of these answers."
+        ),
+        markdown.table(*show(shapley.COLUMNS, values)),
+    ]
