@@ -10,8 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer
+from typer.core import TyperGroup
 
 from experiments.cli import main
+from experiments.cli.app import app
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -111,10 +114,33 @@ def test_command_of_the_documentation_runs(
     assert "Traceback" not in captured.err
 
 
+def parse(line: str) -> None:
+    """Parse a command and its options as the command line does, without running it."""
+    _, name, *arguments = shlex.split(line)
+    command = typer.main.get_command(app)
+    while isinstance(command, TyperGroup):
+        command = command.commands[name]
+        if isinstance(command, TyperGroup):
+            name, *arguments = arguments
+    command.make_context(name, arguments)
+
+
+def test_commands_of_the_readme_are_known_with_their_options() -> None:
+    lines = [line for line in commands(ROOT / "README.md") if line.startswith("oretro")]
+    assert len(lines) >= 8
+    for line in lines:
+        parse(line)
+    with pytest.raises(Exception, match="No such option"):
+        parse("oretro eval --hosts v3")
+    with pytest.raises(KeyError):
+        parse("oretro evil")
+
+
 def test_every_page_is_known_and_guides_show_commands() -> None:
     assert [page.stem for page in PAGES] == [
         "architecture",
         "bring-your-own",
+        "citing",
         "closure",
         "cluster",
         "figures",
@@ -122,7 +148,9 @@ def test_every_page_is_known_and_guides_show_commands() -> None:
         "removal",
         "what-is-measured",
     ]
-    assert all(commands(page) for page in PAGES if page.stem not in ("architecture", "figures"))
+    assert all(
+        commands(page) for page in PAGES if page.stem not in ("architecture", "citing", "figures")
+    )
     assert set(NOT_RUN) <= set(ORETRO)
 
 
