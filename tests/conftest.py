@@ -72,6 +72,21 @@ def tiny_v2_6() -> Host:
 
 
 @pytest.fixture(scope="session")
+def default_v2() -> Host:
+    return host_of(redrawn("tabpfn_v2"), "default-v2")
+
+
+@pytest.fixture(scope="session")
+def default_v2_5() -> Host:
+    return host_of(redrawn("tabpfn_v2_5"), "default-v2.5")
+
+
+@pytest.fixture(scope="session")
+def default_v2_6() -> Host:
+    return host_of(redrawn("tabpfn_v2_6"), "default-v2.6")
+
+
+@pytest.fixture(scope="session")
 def default_host() -> Host:
     return host_of(redrawn("tabpfn_v3"), "default")
 

@@ -18,6 +18,9 @@ from retrofit.hosts.probe import Probe, probing
 HOSTS = ["tiny_host", "tiny_v3_5", "mini_host"]
 LARGE_TAU = 10.0
 DEFAULTS = {
+    "default_v2": {"attention": 24, "ffn": 12, "norm": 36},
+    "default_v2_5": {"attention": 48, "ffn": 24, "norm": 72},
+    "default_v2_6": {"attention": 48, "ffn": 24, "norm": 72},
     "default_host": {"attention": 33, "ffn": 33, "norm": 74},
     # The head for regression has a feed-forward and a norm of its own.
     "default_v3_5": {"attention": 33, "ffn": 34, "norm": 75},
@@ -138,11 +141,15 @@ def test_default_size_in_every_mode(
 ) -> None:
     """``full`` holds every line that ``oa`` runs; a predict costs seconds: the table is small."""
     default_host = request.getfixturevalue(host_name)
+    before = {name: tensor.clone() for name, tensor in default_host.model.state_dict().items()}
     X, y, X_test = table
     small = (X[:20, :3], y[:20], X_test[:4, :3])
     wired, gated = patched_pair(default_host, "full", calibration)
     scale = small[1].std()
+    chunks = hasattr(default_host.model, "inference_chunk_cells")
     for mode in MODES:
+        if mode.config and not chunks:
+            continue  # up to v2.6 there are no such chunks
         settings = {**mode.settings, "n_estimators": 2 if "members" in mode.name else 1}
         stock = predict(with_config(default_host, mode.config), small, settings)
         equal = predict(with_config(wired, mode.config), small, settings)
@@ -150,6 +157,9 @@ def test_default_size_in_every_mode(
         other = predict(with_config(gated, mode.config), small, settings)
         assert np.abs(other - stock).max() / scale > 3e-3, mode.name
     assert_autocast_adds_no_error(default_host, wired, gated, small)
+    for model in (default_host.model, gated.restore().model):
+        assert type(model) is type(default_host.model)
+        assert all(torch.equal(before[name], x) for name, x in model.state_dict().items())
 
 
 @pytest.mark.parametrize("variant", ["oa", "full"])
@@ -264,7 +274,10 @@ def test_default_size_has_its_known_sites(host_name: str, request: pytest.Fixtur
     full = retrofit.plan(host, "full")
     assert not full.problems
     assert full.counts == NONE | DEFAULTS[host_name]
-    assert retrofit.plan(host, "oa").counts == {**NONE, "attention": 33}
+    assert retrofit.plan(host, "oa").counts == {
+        **NONE,
+        "attention": DEFAULTS[host_name]["attention"],
+    }
 
 
 @pytest.mark.slow
