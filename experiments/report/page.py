@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from experiments.report.columns import interval, percent, shown, size
 from experiments.report.contents import parts
 from experiments.report.plot_style import COLOURS
 from experiments.report.remarks import notice, plain, remarks
+from experiments.sweep.variant_name import MARK
+from retrofit.words import VARIANTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,6 +26,20 @@ if TYPE_CHECKING:
     from experiments.report.stats import VariantSummary
     from experiments.report.summary import Summary
 
+_WORDS = (
+    ("stock", "the host as it is"),
+    ("oa", "its attention replaced by OAttention"),
+    ("full", "attention, feed-forward and norms replaced"),
+    ("closed", "everything replaced through which an absent row or column could act"),
+    ("presence", "|h|\u00b2 / (tau + |h|\u00b2) of a hidden state h: 0 is absent, 1 is stock"),
+    ("tau", "the squared length at which a hidden state is half present, one per stream"),
+    (
+        "null radius",
+        "the length below which a hidden state counts as absent, beside the median one",
+    ),
+    ("change", "of the test RMSE, in percent of stock's; below zero the variant is better"),
+    ("win, loss", "a change beyond the noise floor; in colour beyond the equivalence margin"),
+)
 _HALF_BAR = 50.0
 _MOST_CARDS = 4
 """Of more variants the table says it in less space."""
@@ -48,6 +65,7 @@ def html_page(summary: Summary, pictures: Sequence[Picture]) -> str:
         pictures=[
             {"title": picture.title, "svg": Markup(_inline(picture.svg))} for picture in pictures
         ],
+        legend=list(_legend(summary)),
         remarks=[plain(remark) for remark in remarks(summary) if remark != whose],
         tables=tables,
         variants=[item.variant for item in summary.variants],
@@ -88,8 +106,15 @@ def _card(item: VariantSummary) -> dict[str, Any]:
     }
 
 
+def _legend(summary: Summary) -> Iterator[tuple[str, str]]:
+    """Words of this page and what they mean, those of other variants left out."""
+    kinds = {"stock", *(item.variant.partition(MARK)[0] for item in summary.variants)}
+    yield from ((word, text) for word, text in _WORDS if word not in VARIANTS or word in kinds)
+
+
 def _cases(summary: Summary) -> Iterator[dict[str, Any]]:
     noise_pct = summary.noise_pct if summary.noise else 0.0
+    margins = {item.variant: item.tost_margin_pct for item in summary.variants}
     longest = summary.pairs["delta_pct"].abs().max() if len(summary.pairs) else math.nan
     for row in summary.pairs.to_dict("records"):
         change = float(row["delta_pct"])
@@ -97,14 +122,16 @@ def _cases(summary: Summary) -> Iterator[dict[str, Any]]:
         state = "left out"
         if usable:
             state = "tie" if abs(change) <= noise_pct else ("win" if change < 0 else "loss")
+        # A change within the margin that was set before is shown, in no colour.
         tone = state if state in ("win", "loss") else ""
+        within = abs(change) <= margins.get(row["variant"], 0.0)
         yield {
             "dataset": row["dataset"],
             "seed": row["seed"],
             "variant": row["variant"],
             "state": state,
             "note": row["note"],
-            "tone": tone,
+            "tone": f"{tone} within" if tone and within else tone,
             "width": f"{_HALF_BAR * abs(change) / longest:.1f}" if tone else "0",
             "change": _number(change),
             "change_text": shown(change, percent),
@@ -125,7 +152,7 @@ def _facts(run: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if not run:
         yield "run record", "none: this folder has no run.json"
         return
-    yield "command", " ".join(run.get("command", []))
+    yield "command", shlex.join(run.get("command", []))
     code = run.get("code", {})
     if code.get("commit"):
         edited = " with uncommitted edits" if code.get("dirty") else ""

@@ -5,6 +5,7 @@ Imports neither torch nor tabpfn.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from experiments.report.columns import size
@@ -15,6 +16,7 @@ from retrofit.words import BUILT_IN_MODELS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from experiments.report.stats import VariantSummary
     from experiments.report.summary import Summary
 
 
@@ -32,6 +34,8 @@ _LIMITS = (
     "claimed, no closure of the whole host"
 )
 _CLOSED = "closed"
+_LEVEL = 0.05
+"""Of the test for equivalence."""
 _EPS = (1e-8, "absolute")
 """eps_den and its mode unless a configuration says otherwise."""
 
@@ -54,7 +58,7 @@ def notice(host: str) -> Sentence:
 
 def remarks(summary: Summary) -> list[Sentence]:
     """Everything that a page says beside its tables, one sentence or two each."""
-    lines: list[Sentence] = []
+    lines: list[Sentence] = [verdict(item) for item in summary.variants]
     for floor in summary.noise:
         mean, largest = size(floor.mean_abs_pct), size(floor.largest_pct)
         text = f": mean {mean}, largest {largest} over {floor.cases} cases."
@@ -93,6 +97,18 @@ def remarks(summary: Summary) -> list[Sentence]:
         lines.append(notice(summary.host))
     lines.append(limits(item.variant for item in summary.variants))
     return lines
+
+
+def verdict(item: VariantSummary) -> Sentence:
+    """Whether a variant is as good as stock, within the margin that was set before."""
+    within = f"equivalent to stock within {item.tost_margin_pct:g} % of RMSE"
+    if math.isnan(item.tost_p):
+        said = f": too few data sets to test whether it is {within}"
+    elif item.tost_p < _LEVEL:
+        said = f" is {within} (p = {item.tost_p:.2g}, {item.datasets} data sets)"
+    else:
+        said = f" is not shown to be {within} (p = {item.tost_p:.2g}, {item.datasets} data sets)"
+    return (Code(item.variant), f"{said}; largest change of one case {size(item.largest_pct)}.")
 
 
 def limits(variants: Iterable[str]) -> Sentence:

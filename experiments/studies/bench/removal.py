@@ -5,6 +5,7 @@ Shapes: N rows, each held out once.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -221,7 +222,7 @@ def write_removal_bench(
                 "`scope model` prepares features once, so it deviates; `scope pipeline` is "
                 "what refits would say. Deviations are root mean squares in standard "
                 "deviations of the target. "
-                f"Made by `{' '.join(command)}`."
+                f"Made by `{shlex.join(command)}`."
             ),
             markdown.table(*show(COLUMNS, rows)),
             *_of_values(values),

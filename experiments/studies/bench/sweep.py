@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,7 +144,7 @@ def write_sweep_bench(
             (
                 "Both load the host, patch it, fit the preprocessing of each case once and predict "
                 "once by every model; the sweep records, checks and writes besides. A row is a "
-                f"round. Made by `{' '.join(command)}` on {record['machine']['torch_threads']} "
+                f"round. Made by `{shlex.join(command)}` on {record['machine']['torch_threads']} "
                 "threads."
             ),
             markdown.table(*show(COLUMNS, rows)),

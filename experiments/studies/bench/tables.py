@@ -8,6 +8,7 @@ Shapes: R rows, B ensemble members, C columns.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -209,8 +210,8 @@ def write_tables_bench(
     import pandas as pd
 
     made = (
-        f"Made by `{' '.join(command)}` on {rows[0].device}, {rows[0].threads} threads. Tables of "
-        "20 to 120 rows and 3 to 12 columns; the deviation is from one table at a time, in "
+        f"Made by `{shlex.join(command)}` on {rows[0].device}, {rows[0].threads} threads. Tables "
+        "of 20 to 120 rows and 3 to 12 columns; the deviation is from one table at a time, in "
         "standard deviations of the target. Ratios above 1 favour `predict_tables`."
     )
     title = f"# {rows[0].tables} tables in padded passes on `{host}`"

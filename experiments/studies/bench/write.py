@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -65,7 +66,7 @@ def write_bench(
     """
     record = provenance.record(command, device=device_model(device))
     made = (
-        f"Made by `{' '.join(command)}` on {record['device']}. A ratio is the median over the "
+        f"Made by `{shlex.join(command)}` on {record['device']}. A ratio is the median over the "
         "interleaved rounds; its quartiles beside it."
     )
     parts = [

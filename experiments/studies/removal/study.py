@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from experiments.errors import ConfigError
@@ -78,7 +79,7 @@ def write(
         [
             f"# {title}, on `{host.name}`",
             markdown.line(notice(host.name)) if built_in else "",
-            f"{study.SAYS} Made by `{' '.join(command)}`.",
+            f"{study.SAYS} Made by `{shlex.join(command)}`.",
             markdown.table(*table(name, frame)),
         ]
     )
