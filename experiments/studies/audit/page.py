@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from experiments.report import markdown
 from experiments.report.remarks import notice
 from experiments.studies.audit.leaks import leaks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pandas as pd
 
 _SCALE = (
@@ -43,8 +42,19 @@ _CONTINUITY = (
     "`closed` without one gate, when the NULL columns' cells are not zero but small (relative to "
     "the others' median norm): how far the logits move."
 )
+_LEAKS = "First place that leaks"
 _KINDS = ("attention", "ffn", "norm", "injection", "statistic")
 _NONE = "–"
+Table: TypeAlias = tuple[Sequence[str], list[list[str]]]
+"""Header and rows."""
+
+
+class Section(NamedTuple):
+    """A heading, what its figures are, and its tables, each with a name where there are several."""
+
+    title: str
+    text: str
+    tables: dict[str, Table]
 
 
 def page(
@@ -62,31 +72,39 @@ def page(
         markdown.line(notice(host)) if built_in else "",
         f"Made by `{command}`. {_SCALE.format(tolerance=tolerance)}",
         _LIMITS,
-        "## What each site does to NULL tokens",
-        _SITES,
-        markdown.table(*_sites(tables["sites"])),
-        "## First place that leaks",
-        _WAYS,
-        *_leaks(tables["stages"], tolerance),
     ]
-    if figure:
-        parts += ["## Stage by stage", f"![Shift of old states by stage and insertion]({figure})"]
-    if not tables["exactness"].empty:
-        parts += [
-            "## How inert a declared NULL is",
-            _EXACTNESS,
-            markdown.table(*_exactness(tables["exactness"])),
-            "## What each change is for",
-            _CHANGES,
-            markdown.table(*_changes(tables["changes"], tolerance)),
-            "## Small but not zero",
-            _CONTINUITY,
-            markdown.table(*_continuity(tables["continuity"])),
-        ]
+    for section in sections(tables, tolerance):
+        parts += [f"## {section.title}", section.text]
+        for name, table in section.tables.items():
+            parts += [f"### {name}"] * bool(name) + [markdown.table(*table)]
+        if figure and section.title == _LEAKS:
+            parts += [
+                "## Stage by stage",
+                f"![Shift of old states by stage and insertion]({figure})",
+            ]
     return markdown.page(parts)
 
 
-def _sites(frame: pd.DataFrame) -> tuple[Sequence[str], list[list[str]]]:
+def sections(tables: dict[str, pd.DataFrame], tolerance: float) -> list[Section]:
+    """The tables of the page, for whoever shows them."""
+    found = [
+        Section("What each site does to NULL tokens", _SITES, {"": _sites(tables["sites"])}),
+        Section(_LEAKS, _WAYS, _leaks(tables["stages"], tolerance)),
+    ]
+    if not tables["exactness"].empty:
+        found += [
+            Section(
+                "How inert a declared NULL is", _EXACTNESS, {"": _exactness(tables["exactness"])}
+            ),
+            Section(
+                "What each change is for", _CHANGES, {"": _changes(tables["changes"], tolerance)}
+            ),
+            Section("Small but not zero", _CONTINUITY, {"": _continuity(tables["continuity"])}),
+        ]
+    return found
+
+
+def _sites(frame: pd.DataFrame) -> Table:
     rows = []
     for variant, group in frame.groupby("variant", sort=False):
         cells = [str(variant)]
@@ -97,8 +115,9 @@ def _sites(frame: pd.DataFrame) -> tuple[Sequence[str], list[list[str]]]:
     return ("variant", *_KINDS), rows
 
 
-def _leaks(frame: pd.DataFrame, tolerance: float) -> list[str]:
-    parts = []
+def _leaks(frame: pd.DataFrame, tolerance: float) -> dict[str, Table]:
+    """A table per way in."""
+    parts: dict[str, Table] = {}
     for way, group in frame.groupby(frame["entry"].str.split().str[0], sort=False):
         chosen = group[group["entry"] != "raw missing"]
         variants = list(chosen["variant"].unique())
@@ -106,7 +125,7 @@ def _leaks(frame: pd.DataFrame, tolerance: float) -> list[str]:
         for insertion, part in chosen.groupby("insertion", sort=False):
             cells = [_leak(part[part["variant"] == variant], tolerance) for variant in variants]
             rows.append([str(insertion), *cells])
-        parts += [f"### {way}", markdown.table(("insertion", *variants), rows)]
+        parts[str(way)] = ("insertion", *variants), rows
     return parts
 
 
@@ -124,7 +143,7 @@ def _leak(rows: pd.DataFrame, tolerance: float) -> str:
     return f"{stages} ({_short(ordered['relative_shift'].iloc[-1])})"
 
 
-def _exactness(frame: pd.DataFrame) -> tuple[Sequence[str], list[list[str]]]:
+def _exactness(frame: pd.DataFrame) -> Table:
     dtypes = list(frame["dtype"].unique())
     header = ["insertion", *(f"{dtype}, {what}" for dtype in dtypes for what in ("logits", "mean"))]
     rows = []
@@ -139,7 +158,7 @@ def _exactness(frame: pd.DataFrame) -> tuple[Sequence[str], list[list[str]]]:
     return header, rows
 
 
-def _changes(frame: pd.DataFrame, tolerance: float) -> tuple[Sequence[str], list[list[str]]]:
+def _changes(frame: pd.DataFrame, tolerance: float) -> Table:
     axes = ("train", "test", "columns", "all")
     rows = []
     for change, part in frame.groupby("change", sort=False):
@@ -156,7 +175,7 @@ def _changes(frame: pd.DataFrame, tolerance: float) -> tuple[Sequence[str], list
     return ("left out", *axes, "NULL state", "needed for"), rows
 
 
-def _continuity(frame: pd.DataFrame) -> tuple[Sequence[str], list[list[str]]]:
+def _continuity(frame: pd.DataFrame) -> Table:
     pivot = frame.pivot_table(
         index="change", columns="carrier", values="relative_shift", sort=False
     )
