@@ -33,11 +33,13 @@ ADAPTERS: dict[str, str] = {
 """Module with the ``GENERATION`` of each architecture, by tabpfn's own name for it."""
 
 _PREFIX = "oretro_"
+_HINT = ": import retrofit before tabpfn loads it"
+"""Part of the name: where tabpfn does not know it, the name is all that its KeyError says."""
 
 
 def patched_name(architecture: str) -> str:
     """Name under which tabpfn knows the patched form of a stock architecture."""
-    return f"{_PREFIX}{architecture}"
+    return f"{_PREFIX}{architecture}{_HINT}"
 
 
 def is_patched_name(architecture: str) -> bool:
@@ -52,7 +54,7 @@ def generation_of(architecture: str) -> Generation:
     Raises:
         UnsupportedHostError: oretro does not patch it.
     """
-    stock = architecture.removeprefix(_PREFIX)
+    stock = architecture.removeprefix(_PREFIX).removesuffix(_HINT)
     if stock not in ADAPTERS:
         msg = (
             f"the architecture {brief(repr(architecture))} is none that oretro patches: "

@@ -81,7 +81,7 @@ tabpfn.TabPFNRegressor(model_path={str(file)!r}, device="cpu").fit(X, y)
         assert done.returncode == 0, done.stderr
     else:
         assert done.returncode != 0
-        assert "oretro_tabpfn_v3" in done.stderr
+        assert "oretro_tabpfn_v3: import retrofit before" in done.stderr
 
 
 def test_tabpfns_own_saver_cannot_make_it_stock(

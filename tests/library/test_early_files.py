@@ -162,4 +162,4 @@ def test_patched_files_in_plain_tabpfn(
         assert np.abs(float32 - want).max() <= 1e-6 * y.std()
         assert np.isfinite(default).all()
     assert hint.returncode != 0
-    assert "oretro_tabpfn_v2" in hint.stderr
+    assert "oretro_tabpfn_v2: import retrofit before" in hint.stderr
