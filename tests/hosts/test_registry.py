@@ -13,7 +13,13 @@ from retrofit.config import RetrofitConfig
 from retrofit.hosts.clone import alias, tensors
 from retrofit.hosts.cost import Size
 from retrofit.hosts.generation import Generation
-from retrofit.hosts.registry import ADAPTERS, generation_of, generation_of_model, generations
+from retrofit.hosts.registry import (
+    ADAPTERS,
+    generation_of,
+    generation_of_model,
+    generations,
+    patched_name,
+)
 from retrofit.words import VARIANTS
 
 EVERY = pytest.mark.parametrize("generation", list(generations()), ids=lambda g: g.name)
@@ -38,7 +44,7 @@ def test_the_registry_holds_every_architecture_of_tabpfn() -> None:
 
     stock = {name for name in ARCHITECTURES if not name.startswith("oretro_")}
     assert set(ADAPTERS) == stock
-    assert {f"oretro_{name}" for name in stock} <= set(ARCHITECTURES)
+    assert {patched_name(name) for name in stock} <= set(ARCHITECTURES)
 
 
 @EVERY
@@ -120,10 +126,27 @@ def test_releases_are_those_of_tabpfn(generation: Generation) -> None:
         assert {version.value, *source.filenames} <= set(retrofit.official_names())
 
 
+def lacking(adapter: type[Generation]) -> set[str]:
+    """Attributes that the seam declares and the adapter does not give."""
+    return {name for name in Generation.__annotations__ if not hasattr(adapter, name)}
+
+
+@EVERY
+def test_an_adapter_gives_every_attribute(generation: Generation) -> None:
+    assert not lacking(type(generation))
+
+
 def test_what_an_adapter_lacks_is_named() -> None:
     class Half(Generation):
+        name = "half"
+
         def blocks(self, config: Any) -> Any:
             return iter(())
 
-    with pytest.raises(TypeError, match=r"bare_norms.*closed_members.*cost.*looks.*stages"):
+    with pytest.raises(TypeError) as refusal:
         Half()
+    missing = Generation.__abstractmethods__ - {"blocks"}
+    assert len(missing) >= 9
+    assert all(f"{name}" in str(refusal.value) for name in missing)
+    assert {"twins", "fingerprints", "block_members", "small"} <= lacking(Half)
+    assert "name" not in lacking(Half)
