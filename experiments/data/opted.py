@@ -73,7 +73,7 @@ def _parts(dates: pd.Series, name: str) -> pd.DataFrame:
         "year": when.year,
         "month": when.month,
         "day": when.day,
-        "weekday": when.weekday,
+        "weekday": when.day_of_week,
         "days since 1970-01-01": days,
     }
     columns = {f"{name} {part}": np.asarray(v, dtype=np.float64) for part, v in found.items()}

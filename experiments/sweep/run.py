@@ -88,8 +88,8 @@ def run_sweep(
 ) -> Outcome:
     """Run, or finish, the sweep ``config`` in ``folder`` and write its tables.
 
-    The noise floor is measured after all variants; ``before_noise`` is called in between, when the
-    tables of the variants are written.
+    Without worker processes the noise floor is measured after all variants; ``before_noise`` is
+    called in between, when the tables of the variants are written.
 
     A result is on disk before the next one starts, so a sweep that is stopped anywhere goes on
     where it was; worker processes hand their rows back case by case. This process alone writes.
@@ -126,7 +126,7 @@ def run_sweep(
         keys = _Keys(config, subjects.host.sha256, versions)
         cases, noise = _open_stores(folder, planned, keys, missing)
         damaged = (*cases.damaged, *noise.damaged)
-        jobs = _remaining(config, planned, keys, cases, noise)
+        jobs = _remaining(config, planned, keys, cases, noise, apart=engine.kind == "serial")
         total = sum(len(job.wanted) for job in jobs)
         record = run_record.begin(config, planned, subjects, command, started, engine)
         record["missing"] = missing
@@ -155,7 +155,7 @@ def run_sweep(
             if report is not None:
                 report(Progress(done, total, result.row))
             left -= not of_noise
-            if left == 0 and not of_noise and done < total:
+            if left == 0 and not of_noise and done < total and engine.kind == "serial":
                 write()
                 before_noise()
         finished = write()
@@ -260,8 +260,13 @@ def _remaining(
     keys: _Keys,
     cases: ResultStore,
     noise: ResultStore,
+    *,
+    apart: bool,
 ) -> list[Job]:
-    """What is not finished: the variants of every case, then the noise floor of every case."""
+    """What is not finished, by case; with ``apart`` the noise floors of all cases come last.
+
+    Worker processes get a case whole: one that ends its process is not handed out twice.
+    """
 
     def finished(case: PlannedCase, name: str) -> bool:
         if is_noise(name):
@@ -269,7 +274,9 @@ def _remaining(
         return cases.finished(keys(case, name), DETAIL if config.save_predictions else "")
 
     names = row_names(config)
-    parts = ([name for name in names if is_noise(name) == of_noise] for of_noise in (False, True))
+    parts = [names]
+    if apart:
+        parts = [tuple(n for n in names if is_noise(n) == of_noise) for of_noise in (False, True)]
     jobs = [
         Job(case, tuple(name for name in part if not finished(case, name)))
         for part in parts

@@ -106,14 +106,15 @@ def test_presence_one_is_stock_and_a_large_tau_is_not(
 
 
 def assert_autocast_adds_no_error(
-    host: Host, wired: Host, gated: Host, table: tuple[np.ndarray, ...]
+    host: Host, wired: Host, gated: Host | None, table: tuple[np.ndarray, ...]
 ) -> None:
     """bfloat16 keeps 8 bits, so stock itself is off; a wired host may be off twice as far."""
     exact = predict(host, table, {})
     stock_error = np.abs(predict(host, table, AUTOCAST) - exact).max()
     assert stock_error > 1e-4 * table[1].std(), "autocast did nothing"
     assert np.abs(predict(wired, table, AUTOCAST) - exact).max() <= 2 * stock_error
-    assert np.abs(predict(gated, table, AUTOCAST) - exact).max() > 2 * stock_error
+    if gated is not None:
+        assert np.abs(predict(gated, table, AUTOCAST) - exact).max() > 2 * stock_error
 
 
 @pytest.mark.parametrize("variant", ["oa", "full"])
@@ -156,7 +157,8 @@ def test_default_size_in_every_mode(
         assert np.abs(equal - stock).max() / scale < mode.tolerance, mode.name
         other = predict(with_config(gated, mode.config), small, settings)
         assert np.abs(other - stock).max() / scale > 3e-3, mode.name
-    assert_autocast_adds_no_error(default_host, wired, gated, small)
+    # The twin of the tiny grids is in test_grid_hosts: here a tau that tells would silence them.
+    assert_autocast_adds_no_error(default_host, wired, gated if chunks else None, small)
     for model in (default_host.model, gated.restore().model):
         assert type(model) is type(default_host.model)
         assert all(torch.equal(before[name], x) for name, x in model.state_dict().items())

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from experiments.machine import provenance
 from experiments.report import markdown
 from experiments.report.columns import Column, show
 from experiments.report.remarks import notice
+from experiments.studies.bench.timer import timed
 from experiments.studies.writer import write_study
 from experiments.sweep.cases import plan_cases
 from experiments.sweep.evaluate import read_results
@@ -65,9 +66,7 @@ def bench_sweep(
         turns = {"sweep": _sweep, "loop": _loop}
         for name in list(turns)[:: -1 if number % 2 else 1]:
             progress(f"round {number + 1} of {rounds}: {name}")
-            start = time.perf_counter()
-            found[name] = turns[name](config, load)
-            seconds[name] = time.perf_counter() - start
+            found[name], seconds[name] = timed(partial(turns[name], config, load))
         if not np.allclose(found["sweep"], found["loop"], rtol=1e-9):
             raise BenchmarkError("sweep and loop find different scores; their times mean nothing")
         predictions = len(found["loop"])

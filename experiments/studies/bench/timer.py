@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+Result = TypeVar("Result")
+
+
+def timed(work: Callable[[], Result]) -> tuple[Result, float]:
+    """What the work gives, and the seconds it took."""
+    start = time.perf_counter()
+    result = work()
+    return result, time.perf_counter() - start
 
 
 def interleaved(work: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, np.ndarray]:
@@ -18,9 +27,7 @@ def interleaved(work: Mapping[str, Callable[[], object]], rounds: int) -> dict[s
     for index in range(rounds + 1):
         turn = index % len(names)
         for name in names[turn:] + names[:turn]:
-            start = time.perf_counter()
-            work[name]()
-            seconds[name].append(time.perf_counter() - start)
+            seconds[name].append(timed(work[name])[1])
     return {name: np.asarray(values[1:]) for name, values in seconds.items()}
 
 
