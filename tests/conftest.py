@@ -11,7 +11,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 import numpy as np
 import pytest
-from drawn_hosts import TINY, default_grid, host_of, redrawn, tiny_grid
+from drawn_hosts import TINY, host_of, redrawn, tiny_grid
 
 import retrofit
 from experiments.machine.threads import pinned_threads
@@ -73,17 +73,17 @@ def tiny_v2_6() -> Host:
 
 @pytest.fixture(scope="session")
 def default_v2() -> Host:
-    return default_grid("tabpfn_v2")
+    return host_of(redrawn("tabpfn_v2"), "default-v2")
 
 
 @pytest.fixture(scope="session")
 def default_v2_5() -> Host:
-    return default_grid("tabpfn_v2_5")
+    return host_of(redrawn("tabpfn_v2_5"), "default-v2.5")
 
 
 @pytest.fixture(scope="session")
 def default_v2_6() -> Host:
-    return default_grid("tabpfn_v2_6")
+    return host_of(redrawn("tabpfn_v2_6"), "default-v2.6")
 
 
 @pytest.fixture(scope="session")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
 
 import torch
 from tabpfn.architectures import ARCHITECTURES
 from tabpfn.architectures.shared.bar_distribution import FullSupportBarDistribution
 from tabpfn.constants import ModelVersion
 from tabpfn.inference_config import InferenceConfig
+from torch import nn
 
 from retrofit import Host
-
-if TYPE_CHECKING:
-    from torch import nn
+from retrofit.hosts.clone import alias
 
 TINY = {
     "embed_dim": 32,
@@ -64,15 +63,15 @@ def host_of(model: nn.Module, name: str = "redrawn") -> Host:
     return Host.from_model(model, inference_config, name=name, criterion=criterion)
 
 
-def default_grid(architecture: str) -> Host:
-    """A redrawn host of v2, v2.5 or v2.6 at default size, decided enough that rows differ.
+def decided(host: Host) -> Host:
+    """The host with a sharper output, which decides enough that rows and patches differ.
 
     Drawn weights spread a prediction over all of the 5,000 buckets, so its mean hardly moves.
     """
-    model: Any = redrawn(architecture)
-    with torch.no_grad():
-        model.output_projection[-1].weight.mul_(30.0)
-    return host_of(model, f"default-{architecture.removeprefix('tabpfn_').replace('_', '.')}")
+    model = alias(host.model)
+    last = model.output_projection[-1]
+    last.weight = nn.Parameter(30.0 * last.weight.detach(), requires_grad=last.weight.requires_grad)
+    return replace(host, model=model)
 
 
 def tiny_grid(architecture: str, **settings: object) -> Host:
