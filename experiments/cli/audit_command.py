@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Annotated, Any
 
 import typer
@@ -31,19 +30,12 @@ def audit(
     import torch
 
     import retrofit
-    from experiments.cli.output import (
-        built_in_notice,
-        command_line,
-        print_json,
-        print_table,
-        progress,
-        say,
-    )
+    from experiments.cli.output import command_line, print_json, progress, say
     from experiments.io.writable import prepare_out
     from experiments.studies.audit.audit import TOLERANCE
     from experiments.studies.audit.audit import audit as run_audit
     from experiments.studies.audit.leaks import closed_leak
-    from experiments.studies.audit.page import sections
+    from experiments.studies.audit.page import page
     from experiments.studies.audit.write import write
     from retrofit.patching.sources import built_in_name
     from retrofit.words import VARIANTS
@@ -58,7 +50,7 @@ def audit(
     tables = found.tables()
     about: dict[str, Any] = {
         "built_in": built_in_name(loaded.sha256) is not None,
-        "command": shlex.join(command_line()),
+        "command": " ".join(command_line()),
         "tolerance": TOLERANCE,
     }
     if out is not None:
@@ -67,11 +59,7 @@ def audit(
     if as_json:
         print_json({name: frame.to_dict("records") for name, frame in tables.items()})
     else:
-        if about["built_in"]:
-            say(built_in_notice(loaded.sha256))
-        for section in sections(tables, TOLERANCE):
-            for name, table in section.tables.items():
-                print_table(f"{section.title}{name and f': {name}'}", *table)
+        typer.echo(page(host, tables, **about, figure=None))
     leak = closed_leak(tables["stages"], TOLERANCE)
     if leak:
         say(f"the closed host leaks: {leak}")

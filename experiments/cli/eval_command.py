@@ -207,9 +207,6 @@ def _run(
     if remark := crowding(engine, config.threads):
         say(f"note: {remark}")
 
-    if not quiet:
-        say(f"loading the host {visible(config.host)}")
-
     def show_variants() -> None:
         if not as_json:
             show_changes(summarise_folder(folder, margin_pct=config.equivalence_margin_pct))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 CASE = ("dataset", "seed", "variant")
 _COMPARED = ("config", "host", "code", "versions", "machine", "device", "dtype", "tables")
-_VALUE_LENGTH = 24
+_VALUE_LENGTH = 22
 _RMSE = "{:.6g}".format
 CASES: tuple[Column[Any], ...] = (
     Column("dataset", "data set"),
